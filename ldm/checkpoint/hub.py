@@ -1,0 +1,57 @@
+"""Models that are named instead of pathed: from the cache on this machine or from the hub, without long waits."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+from huggingface_hub.utils import get_session
+
+from ldm.errors import Fault
+
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+PATIENCE = 5.0  # seconds to find out whether the hub answers at all
+
+
+def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> Path:
+    """A local folder with at least one of the files `needed` of the model `name` (`organisation/model`).
+
+    What is on this machine is taken as it is; otherwise these files and those of `wanted` are downloaded.
+    Raises `Fault` MOD01 at once if the name is none, the hub does not answer, or it does not have the model.
+    """
+    if not HUB_ID.fullmatch(name):
+        raise Fault("MOD01", f'cannot find the model "{name}"', why="no such folder, and it is not a hub id (org/name)")
+    if (folder := _cached(name)) and any((folder / file).is_file() for file in needed):
+        return folder
+    if reason := unreachable():
+        raise Fault(
+            "MOD01",
+            f'cannot find the model "{name}"',
+            why=f"no such folder, not in the cache on this machine, and {reason}",
+            fix=f"on a machine with internet: hf download {name} --local-dir models/{name.split('/')[1]}\n"
+            "then give that folder instead of the name",
+        )
+    try:
+        return Path(snapshot_download(name, allow_patterns=[*needed, *wanted]))
+    except (HfHubHTTPError, RepositoryNotFoundError, OSError) as error:
+        why = f"{constants.ENDPOINT}: {(str(error) or type(error).__name__).splitlines()[0]}"
+        raise Fault("MOD01", f'cannot download the model "{name}"', why=why) from error
+
+
+def unreachable() -> str:
+    """Why the hub cannot be asked, or an empty string if it answers."""
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        get_session().head(constants.ENDPOINT, timeout=PATIENCE)
+    except Exception as error:  # the library's web client, and so the kind of its errors, changes between versions
+        return f"{constants.ENDPOINT} cannot be reached ({type(error).__name__})"
+    return ""
+
+
+def _cached(name: str) -> Path | None:
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None

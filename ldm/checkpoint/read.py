@@ -1,0 +1,90 @@
+"""Tensors out of a weights file, without ever running code from it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
+
+from ldm.checkpoint.sniff import bare_pickle, readable_size, sniff
+from ldm.checkpoint.state import State
+from ldm.errors import Fault
+
+ENDINGS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin")
+FRAMEWORKS = ("pytorch_lightning.", "lightning.")
+WRAPPERS = re.compile(r"^(?:module\.)+|_orig_mod\.")
+
+
+class Unread:
+    """Stands for an object of a training framework in an old checkpoint: built without its code, holding nothing."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
+
+    def __setstate__(self, state: object) -> None: ...
+
+
+def read_state_dict(path: str | Path) -> State:
+    """The tensors of a .safetensors or torch file on the CPU, out of a training checkpoint's `state_dict` too.
+
+    Names that DistributedDataParallel or torch.compile put around a module are taken off. The tensors may be views of
+    the file: copy before it is replaced, never write into them.
+    Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file) or MOD05 (holds objects that need code).
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise missing(path)
+    kind = sniff(path)
+    content: Mapping[str, Any] = load_file(path) if kind == "safetensors" else _read_torch(path, zipped=kind == "zip")
+    content = content if isinstance(content, Mapping) else {}
+    wrapped = content.get("state_dict")
+    named = wrapped if isinstance(wrapped, Mapping) else content
+    state = {WRAPPERS.sub("", str(key)): value for key, value in named.items() if isinstance(value, Tensor)}
+    if not state:
+        raise Fault("MOD02", f"{path} is not a checkpoint: it holds no named tensors", why=f"found {_outline(content)}")
+    return state
+
+
+def missing(path: Path, what: str = "the weights") -> Fault:
+    """MOD01 for a path at which there is nothing to load; says what is near it instead."""
+    parent = path
+    while not parent.is_dir() and parent != parent.parent:
+        parent = parent.parent
+    entries = sorted(entry for entry in parent.iterdir() if not entry.name.startswith("."))
+    files = [entry for entry in entries if entry.suffix in ENDINGS]
+    folders = [f"{entry.name}/" for entry in entries if entry.is_dir()]
+    why = "it is a folder" if path.is_dir() else f"no such file; the nearest folder that exists is {parent}"
+    if files:
+        fix = "available here: " + ", ".join(f"{file} ({readable_size(file.stat().st_size)})" for file in files[:5])
+    else:
+        fix = f"{parent} has no weights file; it holds " + (" ".join(folders[:8]) or "no folders")
+    return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=fix)
+
+
+def _read_torch(path: Path, zipped: bool) -> Any:
+    stubs = _framework_stubs(path) if zipped else []
+    try:
+        with safe_globals(stubs):
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    except UnpicklingError as error:
+        names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
+        raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error
+    except (RuntimeError, EOFError) as error:
+        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=str(error).split("\n")[0]) from error
+
+
+def _framework_stubs(path: Path) -> list[Any]:
+    """Stand-ins for Lightning's classes, which checkpoints of 2022 name as keys of their callbacks' state."""
+    names = get_unsafe_globals_in_checkpoint(path)
+    foreign = [name for name in names if not name.startswith(FRAMEWORKS)]
+    if foreign:
+        raise bare_pickle(path, f"Python objects besides weights ({', '.join(sorted(foreign)[:3])})")
+    return [(Unread, name) for name in names]
+
+
+def _outline(content: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, list(content)[:5])) or "nothing"

@@ -1,0 +1,37 @@
+"""What a network is told besides the noisy input and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """Embedded captions and whatever else steers a network; a field that a model has no use for stays None.
+
+    context  (b, tokens, dim) for cross-attention
+    pooled   (b, dim) one vector a picture (SDXL)
+    sizes    (b, 6) original size, crop and target size, height before width (SDXL)
+    concat   (b, c, h, w) to be joined to the input's channels (inpainting)
+    """
+
+    context: Tensor | None = None
+    pooled: Tensor | None = None
+    sizes: Tensor | None = None
+    concat: Tensor | None = None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Conditioning:
+        """The same conditioning with `function` applied to every tensor that it holds."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Conditioning(**{name: value if value is None else function(value) for name, value in values.items()})
+
+    def join(self, other: Conditioning) -> Conditioning:
+        """Both batches in one, this one first: (b1 + b2, ...). Raises ValueError unless both hold the same fields."""
+        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        if odd := [name for name, (a, b) in pairs.items() if (a is None) != (b is None)]:
+            raise ValueError(f"only one of two conditionings to be joined has {', '.join(odd)}")
+        return Conditioning(**{name: None if a is None else torch.cat([a, b]) for name, (a, b) in pairs.items()})

@@ -1,0 +1,55 @@
+"""What an error costs at each element, and the mean of it for each example."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+ElementLoss = Callable[[Tensor, Tensor], Tensor]
+"""(output, target), both (b, c, h, w) -> cost of every element (b, c, h, w)."""
+
+
+@dataclass(frozen=True)
+class Squared:
+    """error^2 (CompVis: l2)."""
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        return (output - target) ** 2
+
+
+@dataclass(frozen=True)
+class Absolute:
+    """|error| (CompVis: l1)."""
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        return (output - target).abs()
+
+
+@dataclass(frozen=True)
+class Huber:
+    """error^2 up to |error| = delta, its tangent 2 delta |error| - delta^2 beyond: outliers pull with a bounded force.
+
+    Twice Huber's own (1964), so that small errors cost what they cost with `Squared`.
+    """
+
+    delta: float = 0.1
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        error = (output - target).abs()
+        near = error.clamp(max=self.delta)
+        return near * (2 * error - near)
+
+
+squared = Squared()
+
+
+def example_mean(elements: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The mean over all elements (b, c, h, w) of each example: (b,) float32.
+
+    With a mask (b, 1, h, w) of weights in [0, 1] it is the mean over the masked area, and 0 where that is empty.
+    """
+    elements = elements.float()
+    if mask is None:
+        return elements.flatten(1).mean(1)
+    weights = mask.float().expand_as(elements)
+    return (elements * weights).flatten(1).sum(1) / weights.flatten(1).sum(1).clamp_min(1e-6)

@@ -1,0 +1,97 @@
+"""The training objective: corrupt, predict, compare."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.loss import ElementLoss, example_mean, squared
+from ldm.diffusion.noise import Gaussian, NoiseLaw
+from ldm.diffusion.path import DDPMPath, corrupt
+from ldm.diffusion.prediction import Prediction, target
+from ldm.diffusion.timesteps import TimestepLaw, Uniform
+from ldm.diffusion.weighting import Weighting, uniform
+from ldm.errors import Fault
+
+Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
+"""(x_t (b, c, h, w), t (b,) int64, cond) -> output (b, c, h, w)."""
+
+_ANY_TIMESTEP = Uniform()
+_WHITE = Gaussian()
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of a batch, per example until the trainer takes the mean.
+
+    t         (b,) int64 timesteps
+    simple    (b,) float32 mean cost of the elements, comparable between weightings
+    weighted  (b,) float32, what is minimised: `simple` times the noise level's weight and the example's own
+    """
+
+    t: Tensor
+    simple: Tensor
+    weighted: Tensor
+
+
+class Objective(nn.Module):
+    """E[weight(t) loss(network(x_t, t, cond), target)], one draw an example (Ho et al. 2020, arXiv 2006.11239, alg. 1).
+
+    path        signal and noise at every timestep; by default `DDPMPath()`
+    prediction  what the network's output means
+    timesteps   law of t
+    noise       law of the noise
+    weighting   weight of a noise level
+    loss        cost of an error, element by element
+
+    Raises `Fault` CFG03 where eps is predicted on a path without terminal signal, since nothing follows from it there.
+    """
+
+    def __init__(
+        self,
+        path: DDPMPath | None = None,
+        prediction: Prediction = "eps",
+        timesteps: TimestepLaw = _ANY_TIMESTEP,
+        noise: NoiseLaw = _WHITE,
+        weighting: Weighting = uniform,
+        loss: ElementLoss = squared,
+    ) -> None:
+        super().__init__()
+        self.path = path or DDPMPath()
+        self.prediction = prediction
+        self.timesteps = timesteps
+        self.noise = noise
+        self.weighting = weighting
+        self.loss = loss
+        if self.path.zero_terminal_snr and prediction == "eps":
+            raise Fault(
+                "CFG03",
+                "zero_terminal_snr cannot be used with a prediction of eps",
+                why="the last timestep is pure noise, from which eps says nothing about the picture",
+                fix="predict v (or x0), or leave zero_terminal_snr out",
+            )
+
+    def forward(
+        self,
+        network: Network,
+        x0: Tensor,
+        cond: Conditioning,
+        draws: BatchDraws,
+        mask: Tensor | None = None,
+        weight: Tensor | None = None,
+    ) -> Losses:
+        """Losses of clean inputs x0 (b, c, h, w), in float32 around a network that may compute in less.
+
+        mask (b, 1, h, w) says where errors count, weight (b,) how much each example does.
+        """
+        t = self.timesteps(draws, self.path.timesteps).to(x0.device)
+        noise = self.noise(draws, x0.shape[1:]).to(x0.device)
+        alpha, sigma = self.path.coefficients(t)
+        x_t = corrupt(x0.float(), noise, alpha, sigma)
+        output = network(x_t.to(x0.dtype), t, cond)
+        elements = self.loss(output.float(), target(self.prediction, x0.float(), noise, alpha, sigma))
+        simple = example_mean(elements, mask)
+        weighted = self.weighting(alpha, sigma, self.prediction) * simple
+        return Losses(t, simple, weighted if weight is None else weight.float() * weighted)

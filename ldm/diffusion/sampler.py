@@ -1,0 +1,105 @@
+"""Drawing samples: diffusers' solvers behind one call, on the path and prediction that the network was trained with."""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.objective import Network
+from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.prediction import Prediction
+from ldm.errors import Fault
+
+Scheduler = Literal["ddim", "euler", "dpmpp"]
+PREDICTION_TYPES: dict[Prediction, str] = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
+
+
+@torch.no_grad()
+def sample(
+    network: Network,
+    path: DDPMPath,
+    prediction: Prediction,
+    cond: Conditioning,
+    uncond: Conditioning | None,
+    noise: Tensor,
+    *,
+    steps: int = 50,
+    guidance: float = 1.0,
+    eta: float = 0.0,
+    scheduler: Scheduler = "ddim",
+    generator: torch.Generator | list[torch.Generator] | None = None,
+) -> Tensor:
+    """Samples (b, c, h, w) that start from noise (b, c, h, w); they follow from noise and generator alone.
+
+    guidance   scale of classifier-free guidance (Ho & Salimans 2022, arXiv 2207.12598), 1 is none; it leads away from
+               `uncond`, what the network is told for no caption, and is off where that is None
+    eta        of "ddim" alone: 0 deterministic, 1 as random as DDPM (Song et al. 2021, arXiv 2010.02502, eq. 16)
+    scheduler  "ddim", "euler" (Karras et al. 2022, arXiv 2206.00364) or "dpmpp" (DPM-Solver++ 2M, Lu et al. 2022, arXiv
+               2211.01095)
+    generator  draws the noise that `eta` adds: one for the batch, or one for each example
+
+    Raises `Fault` CFG03 for an unknown scheduler, for eta with one that adds no noise and for an impossible `steps`.
+    """
+    if eta and scheduler != "ddim":
+        raise Fault("CFG03", f"eta is {eta} with the scheduler {scheduler}", why="only ddim adds noise", fix="eta=0")
+    solver = solver_for(path, prediction, scheduler, steps)
+    predict = guided(network, cond, uncond, guidance)
+    extra: dict[str, Any] = {"eta": eta, "generator": generator} if scheduler == "ddim" else {}
+    x = noise.float() * solver.init_noise_sigma
+    for t in solver.timesteps:
+        x_t = solver.scale_model_input(x, t).to(noise.dtype)
+        output = predict(x_t, t.to(noise.device, torch.int64).expand(len(x_t)))
+        x = solver.step(output.float(), t, x, **extra).prev_sample
+    return x.to(noise.dtype)
+
+
+def guided(
+    network: Network, cond: Conditioning, uncond: Conditioning | None, guidance: float
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """(x_t, t) -> output, moved away from the unconditional one by `guidance`; one call of the network gives both."""
+    if uncond is None or guidance == 1.0:
+        return lambda x_t, t: network(x_t, t, cond)
+    both = uncond.join(cond)
+
+    def predict(x_t: Tensor, t: Tensor) -> Tensor:
+        without, told = network(torch.cat([x_t, x_t]), torch.cat([t, t]), both).float().chunk(2)
+        return without + guidance * (told - without)
+
+    return predict
+
+
+def solver_for(path: DDPMPath, prediction: Prediction, scheduler: Scheduler, steps: int) -> Any:
+    """diffusers' scheduler for a path and prediction, set to a number of steps.
+
+    DDIM visits the timesteps that Stable Diffusion's does (evenly from 1 on, ending at the first alpha). The others,
+    and DDIM on a path without terminal signal, begin at the last one (Lin et al. 2023, arXiv 2305.08891, sec. 3.3).
+    """
+    if not 1 <= steps <= path.timesteps:
+        raise Fault("CFG03", f"{steps} sampling steps were asked for", why=f"there can be 1 to {path.timesteps}")
+    trailing = scheduler != "ddim" or path.zero_terminal_snr
+    settings: dict[str, Any] = {
+        "num_train_timesteps": path.timesteps,
+        "trained_betas": path.betas.tolist(),
+        "prediction_type": PREDICTION_TYPES[prediction],
+        "timestep_spacing": "trailing" if trailing else "leading",
+        # Already so, and once more changes nothing; but it keeps the solvers that divide by alpha off infinity.
+        "rescale_betas_zero_snr": path.zero_terminal_snr,
+    }
+    if scheduler == "ddim":
+        # An offset would step past the last timestep when all of them are visited.
+        settings |= {"clip_sample": False, "set_alpha_to_one": False, "steps_offset": int(steps < path.timesteps)}
+    solver = solver_class(scheduler)(**settings)
+    solver.set_timesteps(steps)
+    return solver
+
+
+def solver_class(scheduler: Scheduler) -> Callable[..., Any]:
+    """The class that a scheduler's name stands for, imported late: diffusers is heavy, and not every run samples."""
+    import diffusers
+
+    names = {"ddim": "DDIMScheduler", "euler": "EulerDiscreteScheduler", "dpmpp": "DPMSolverMultistepScheduler"}
+    if scheduler not in names:
+        raise Fault("CFG03", f"there is no scheduler {scheduler!r}", why=f"it can be {', '.join(get_args(Scheduler))}")
+    return getattr(diffusers, names[scheduler])

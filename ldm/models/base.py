@@ -1,0 +1,175 @@
+"""What every trained model shares: optimizer and schedule, the step counter, the EMA and the layout on disk."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+
+from ldm.diffusion.draws import BatchDraws, key
+from ldm.modules.ema import LitEma
+from ldm.position import Position
+from ldm.util import Recipe, instantiate_from_config
+
+log = logging.getLogger(__name__)
+EMA_PREFIX = "model_ema."
+ADAMW = {"target": "torch.optim.AdamW", "params": {}}
+LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
+
+
+class TrainedModel(LightningModule):
+    """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
+
+    monitor           the metric by which checkpoints are compared
+    use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it
+    optimizer_config  any `f(params, lr=...)`; AdamW when absent
+    scheduler_config  any `step -> factor` on the learning rate; constant when absent
+    ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        use_ema: bool = True,
+        ema_decay: float | None = None,
+        ema_config: Recipe | None = None,
+        optimizer_config: Recipe | None = None,
+        scheduler_config: Recipe | None = None,
+        ckpt_path: str | None = None,
+        ignore_keys: tuple[str, ...] | list[str] = (),
+    ) -> None:
+        super().__init__()
+        self.monitor = monitor
+        self.use_ema = use_ema
+        self.ema_decay = ema_decay
+        self.ema_config = ema_config or LIT_EMA
+        self.optimizer_config = optimizer_config or ADAMW
+        self.scheduler_config = scheduler_config
+        self.ckpt_path = ckpt_path
+        self.ignore_keys = tuple(ignore_keys)
+        self.learning_rate = 1e-4  # the launcher sets it, and `seed`, from the config
+        self.seed = 0
+        self.resumed = False  # the launcher sets it: all weights come from a checkpoint, none are read here
+        self.position = Position()
+        self.model_ema: LitEma | None = None
+        self._stored_ema: dict[str, Any] | None = None
+
+    # Parts and their names on disk
+
+    def disk_parts(self) -> dict[str, nn.Module]:
+        """The parts whose names on disk differ from those in memory: {prefix that both share: part}."""
+        raise NotImplementedError
+
+    def to_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Names in memory -> names in a CompVis checkpoint, for weights of any subset of the parts."""
+        return self._translate(state, "to_disk")
+
+    def from_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Names in a CompVis checkpoint -> names in memory."""
+        return self._translate(state, "from_disk")
+
+    def _translate(self, state: Mapping[str, Tensor], direction: str) -> dict[str, Tensor]:
+        rest = dict(state)
+        translated = {}
+        for prefix, part in self.disk_parts().items():
+            own = {name.removeprefix(prefix): rest.pop(name) for name in state if name.startswith(prefix)}
+            translated |= {prefix + name: tensor for name, tensor in getattr(part, direction)(own).items()}
+        return translated | rest
+
+    def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return ((name, p) for name, p in self.named_parameters() if p.requires_grad)
+
+    # Optimizer and schedule
+
+    def configure_optimizers(self) -> Any:
+        parameters = [p for _, p in self.trained_parameters()]
+        optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
+        if self.scheduler_config is None:
+            return optimizer
+        factor: Callable[[int], float] = instantiate_from_config(self.scheduler_config)
+        # A bare function: LambdaLR would store a schedule object's fields and bring them back over changed settings.
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    # Steps
+
+    def draws(self, batch: Mapping[str, Any]) -> BatchDraws:
+        """The random draws of a batch: of training, or of validation, which no training draw ever meets."""
+        seed = self.seed if self.training else key(self.seed, "validation")
+        return BatchDraws(seed, batch["slot"])
+
+    def seed_networks(self, batch_idx: int) -> None:
+        """Key what is drawn inside networks (dropout) by (seed, step, micro-batch, rank), so that it survives a resume."""
+        micro = batch_idx % self.trainer.accumulate_grad_batches
+        seed = key(self.seed, "networks", self.position.step, micro, self.global_rank)
+        # Not torch.manual_seed: it costs 200 times as much, since it also visits devices that are not in use.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
+
+    def window_completed(self, examples: int) -> None:
+        """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
+        self.position.advance(examples)
+        if self.model_ema is not None:
+            self.model_ema.update(self.position.step)
+
+    # EMA
+
+    def on_fit_start(self) -> None:
+        if self.use_ema:
+            self._build_ema()
+
+    def _build_ema(self) -> None:
+        extra = {"total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None}
+        if self.ema_decay is not None:
+            extra["decay"] = self.ema_decay
+        self.model_ema = instantiate_from_config(self.ema_config, self, **extra)
+        if self._stored_ema is not None:
+            self._load_ema(self.model_ema, self._stored_ema)
+            self._stored_ema = None
+
+    def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
+        if not stored["weights"]:
+            log.warning("the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d", self.position.step)
+            ema.reset(self.position.step)
+            return
+        ema.load_state_dict(stored["weights"], rename=self._ema_names)
+        if stored["resume"] is not None:
+            ema.load_resume_state(stored["resume"])
+
+    def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """CompVis averages `self.model`, so its names do not begin with `model.`."""
+        return {name.removeprefix("model."): tensor for name, tensor in self.to_disk(state).items()}
+
+    @contextmanager
+    def ema_scope(self) -> Iterator[None]:
+        """Within it the parameters hold the averaged weights (one swap in, one out); without an EMA nothing happens."""
+        with self.model_ema.ema_scope() if self.model_ema is not None else nullcontext():
+            yield
+
+    # Checkpoints
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raw weights under CompVis' names beside the EMA's, which are no part of the module's own state."""
+        state = checkpoint["state_dict"]
+        ema = self.model_ema
+        if ema is not None:
+            state = state | ema.raw_state()
+        state = self.to_disk(state)
+        if ema is not None:
+            averaged = ema.state_dict(rename=self._ema_names)
+            state |= {EMA_PREFIX + name: tensor for name, tensor in averaged.items()}
+            checkpoint["ema"] = ema.resume_state()
+        checkpoint["state_dict"] = state
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        state: dict[str, Tensor] = checkpoint["state_dict"]
+        averaged = {k.removeprefix(EMA_PREFIX): v for k, v in state.items() if k.startswith(EMA_PREFIX)}
+        rest = {k: v for k, v in state.items() if not k.startswith(EMA_PREFIX)}
+        checkpoint["state_dict"] = self.from_disk(rest)
+        self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
+        if self.model_ema is not None:  # strategies that restore after set-up built it already
+            self._build_ema()

@@ -1,0 +1,279 @@
+"""DDPM in pixel space and LatentDiffusion: what is noised, what it is told, and what is logged."""
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ldm.diffusion.compvis import compvis_objective
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws, key
+from ldm.diffusion.objective import Losses, Objective
+from ldm.diffusion.prediction import Prediction
+from ldm.models.base import TrainedModel
+from ldm.models.diffusion import preview
+from ldm.models.diffusion.validation import ValidationLoss
+from ldm.models.diffusion.weights import Part, give_weights, require_weights
+from ldm.modules.encoders.conditioner import Conditioner
+from ldm.util import Recipe, instantiate_from_config
+
+log = logging.getLogger(__name__)
+
+
+class DiffusionWrapper(nn.Module):
+    """Holds the network under the name that it has had on disk since 2022, `model.diffusion_model`."""
+
+    def __init__(self, diffusion_model: nn.Module) -> None:
+        super().__init__()
+        self.diffusion_model = diffusion_model
+
+    def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        return self.diffusion_model(x_t, t, cond)
+
+
+class DDPM(TrainedModel):
+    """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
+
+    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole, with
+    any path, weighting, timestep law and noise. `image_size` and `channels` are those of what the network sees: pixels
+    here, latents in `LatentDiffusion`.
+    """
+
+    accepts = "ldm.models.base.TrainedModel"
+
+    def __init__(
+        self,
+        unet_config: Recipe,
+        image_size: int,
+        channels: int = 3,
+        objective: Objective | None = None,
+        timesteps: int = 1000,
+        beta_schedule: Literal["linear", "cosine", "sqrt_linear", "sqrt"] = "linear",
+        linear_start: float = 1e-4,
+        linear_end: float = 2e-2,
+        cosine_s: float = 8e-3,
+        parameterization: Prediction = "eps",
+        loss_type: Literal["l1", "l2", "huber"] = "l2",
+        first_stage_key: str = "image",
+        **training: Any,
+    ) -> None:
+        super().__init__(**training)
+        self.unet_config = unet_config
+        self.image_size = image_size
+        self.channels = channels
+        self.first_stage_key = first_stage_key
+        self.objective = objective or compvis_objective(
+            timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type
+        )
+        self.model: DiffusionWrapper | None = None
+        self.validation = ValidationLoss()
+
+    # Networks and weights
+
+    def part_recipes(self) -> dict[str, Part]:
+        """What `configure_model` builds: {name in messages: part}."""
+        return {"UNet": Part("model.params.unet_config", self.unet_config, "model.diffusion_model.", trained=True)}
+
+    def configure_model(self) -> None:
+        """Build the networks and read their weights, once; here and not before, so that a strategy can shard them."""
+        if self.model is not None:
+            return
+        parts = self.part_recipes()
+        torch.manual_seed(key(self.seed, "initial weights"))
+        networks = {name: part.build() for name, part in parts.items()}
+        self.adopt(networks)
+        if not self.resumed:
+            give_weights(parts, networks, self.ckpt_path, self.ignore_keys)
+
+    def require_weights(self) -> None:
+        """Raise what `configure_model` would, as far as that can be told without reading whole files."""
+        require_weights(self.part_recipes(), self.ckpt_path)
+
+    def adopt(self, networks: Mapping[str, nn.Module]) -> None:
+        """Take over the networks of `part_recipes`."""
+        self.model = DiffusionWrapper(networks["UNet"])
+
+    def disk_parts(self) -> dict[str, nn.Module]:
+        assert self.model is not None
+        return {"model.diffusion_model.": self.model.diffusion_model}
+
+    # From a batch to what the network sees, and back
+
+    def encode(self, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor:
+        """The clean input x_0: (b, c, h, w)."""
+        return batch[self.first_stage_key].movedim(-1, 1)
+
+    def decode(self, x0: Tensor) -> Tensor:
+        """Pictures in [-1, 1] of clean inputs: (b, 3, H, W)."""
+        return x0
+
+    def condition(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
+        """What the network is told; `draws` drop whole captions, None drops nothing."""
+        return Conditioning()
+
+    def condition_on(self, captions: list[str]) -> Conditioning:
+        """What the network is told for given captions."""
+        return Conditioning()
+
+    def unconditional(self, count: int) -> Conditioning | None:
+        """What the network is told for classifier-free guidance; None where there is nothing to guide away from."""
+        return None
+
+    # Steps
+
+    def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
+        self.seed_networks(batch_idx)
+        draws = self.draws(batch)
+        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws)
+        loss = losses.weighted.mean()
+        self.log_dict({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
+        return loss
+
+    def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws) -> Losses:
+        assert self.model is not None
+        return self.objective(self.model, x0, cond, draws)
+
+    def current_rate(self) -> float:
+        return self.trainer.optimizers[0].param_groups[0]["lr"]
+
+    # Validation: the raw weights batch by batch, then the averaged ones in a single swap over what was encoded already
+
+    def on_validation_epoch_start(self) -> None:
+        self.validation.restart()
+
+    def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
+        draws = self.draws(batch)
+        x0 = self.encode(batch, draws)
+        self.validation.add("", self.losses(x0, self.condition(batch, None), draws))
+        if self.model_ema is not None:
+            self.validation.keep(x0, batch, draws)
+
+    def on_validation_epoch_end(self) -> None:
+        if self.model_ema is not None:
+            with self.ema_scope():
+                for x0, batch, draws in self.validation.kept():
+                    self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
+        self.log_dict(self.validation.metrics(self.trainer.strategy.reduce))
+
+    # Pictures
+
+    def log_images(
+        self,
+        batch: dict[str, Any],
+        split: str = "train",
+        N: int = 8,  # noqa: N803 - the name that configs have used since 2022
+        sample: bool = True,
+        ddim_steps: int = 50,
+        ddim_eta: float = 0.0,
+        unconditional_guidance_scale: float = 1.0,
+    ) -> dict[str, Tensor]:
+        """Pictures of the first N examples of a batch: see `preview.log_images`."""
+        how = preview.Sampling(ddim_steps, unconditional_guidance_scale, ddim_eta)
+        return preview.log_images(self, batch, N, how if sample else None)
+
+    def sample_prompts(self, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0) -> Tensor:
+        """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1]."""
+        with preview.previewing(self):
+            return preview.sample_captions(self, prompts, seeds, preview.Sampling(steps, guidance))
+
+
+class LatentDiffusion(DDPM):
+    """A diffusion model of an autoencoder's latents, told by captions (Rombach et al. 2022, arXiv 2112.10752).
+
+    scale_factor   multiplies the first stage's latents so that they have about unit variance; `scale_by_std` measures it on
+                   the first batch instead
+    ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (arXiv 2207.12598)
+    """
+
+    accepts = "ldm.models.diffusion.ddpm.DDPM"
+
+    def __init__(
+        self,
+        first_stage_config: Recipe,
+        cond_stage_config: Recipe,
+        cond_stage_key: str = "caption",
+        cond_stage_trainable: bool = False,
+        ucg_rate: float = 0.0,
+        scale_factor: float = 1.0,
+        scale_by_std: bool = False,
+        channels: int = 4,
+        **ddpm: Any,
+    ) -> None:
+        super().__init__(channels=channels, **ddpm)
+        self.first_stage_config = first_stage_config
+        self.cond_stage_config = cond_stage_config
+        self.cond_stage_key = cond_stage_key
+        self.cond_stage_trainable = cond_stage_trainable
+        self.ucg_rate = ucg_rate
+        # CompVis stores the factor exactly when it was measured; NaN means not yet.
+        factor = torch.tensor(math.nan if scale_by_std else scale_factor)
+        self.register_buffer("scale_factor", factor, persistent=scale_by_std)
+
+    def part_recipes(self) -> dict[str, Part]:
+        return super().part_recipes() | {
+            "first stage": Part("model.params.first_stage_config", self.first_stage_config, "first_stage_model.", trained=False),
+            "text encoder": Part(
+                "model.params.cond_stage_config", self.cond_stage_config, "cond_stage_model.", trained=self.cond_stage_trainable
+            ),
+        }
+
+    def adopt(self, networks: Mapping[str, nn.Module]) -> None:
+        super().adopt(networks)
+        self.first_stage_model = networks["first stage"].requires_grad_(False)
+        self.cond_stage_model = networks["text encoder"].requires_grad_(self.cond_stage_trainable)
+        self.conditioner = Conditioner(self.cond_stage_model, self.cond_stage_key, self.ucg_rate)
+
+    def disk_parts(self) -> dict[str, nn.Module]:
+        return super().disk_parts() | {
+            "first_stage_model.": self.first_stage_model,
+            "cond_stage_model.": self.cond_stage_model,
+        }
+
+    def train(self, mode: bool = True) -> "LatentDiffusion":
+        """Frozen parts stay in evaluation mode: dropout in them would be noise that nothing can learn from."""
+        super().train(mode)
+        if self.model is not None:
+            self.first_stage_model.eval()
+            self.cond_stage_model.train(mode and self.cond_stage_trainable)
+        return self
+
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        if self.scale_factor.isnan():
+            self.measure_scale_factor()
+
+    @torch.no_grad()
+    def measure_scale_factor(self) -> None:
+        """Set `scale_factor` to 1 / standard deviation of the first training batch's latents (rank 0's, for all ranks)."""
+        batch = next(iter(self.trainer.datamodule.train_dataloader()))
+        self.scale_factor.fill_(1.0)
+        latents = self.encode({**batch, self.first_stage_key: batch[self.first_stage_key].to(self.device)}, self.draws(batch))
+        self.scale_factor.fill_(self.trainer.strategy.broadcast(1.0 / latents.std().item()))
+        log.info("scale_factor %.5f, measured on the first batch", self.scale_factor.item())
+
+    @torch.no_grad()
+    def encode(self, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor:
+        """A scaled sample of the first stage's posterior: (b, z, h/f, w/f)."""
+        moments = batch.get("moments")
+        if moments is None:
+            moments = self.first_stage_model.encode_moments(super().encode(batch, draws))
+        mean, log_variance = moments.chunk(2, dim=1)
+        noise = draws.normal("first_stage", mean.shape[1:]).to(mean)
+        return (mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise) * self.scale_factor
+
+    @torch.no_grad()
+    def decode(self, x0: Tensor) -> Tensor:
+        return self.first_stage_model.decode(x0 / self.scale_factor)
+
+    def condition(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
+        with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
+            return self.conditioner(batch, draws)
+
+    def condition_on(self, captions: list[str]) -> Conditioning:
+        return self.cond_stage_model(captions)
+
+    def unconditional(self, count: int) -> Conditioning | None:
+        return self.conditioner.unconditional(count)

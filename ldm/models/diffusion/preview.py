@@ -1,0 +1,81 @@
+"""Pictures for people: inputs, reconstructions and samples. They draw from their own random streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ldm.diffusion.draws import key
+from ldm.diffusion.sampler import sample
+
+if TYPE_CHECKING:
+    from ldm.models.diffusion.ddpm import DDPM
+
+
+@contextmanager
+def previewing(model: DDPM) -> Iterator[None]:
+    """Evaluation mode without gradients, and the mode as it was afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How samples are drawn: solver steps, guidance scale (1 is none) and, for noise within sampling, eta."""
+
+    steps: int = 50
+    guidance: float = 1.0
+    eta: float = 0.0
+
+
+def sample_captions(model: DDPM, captions: Sequence[str], seeds: Sequence[int], how: Sampling) -> Tensor:
+    """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1].
+
+    A sample depends on its caption and seed alone, not on what is drawn beside it.
+    """
+    assert model.model is not None
+    shape = (model.channels, model.image_size, model.image_size)
+    generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
+    noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
+    latents = sample(
+        model.model,
+        model.objective.path,
+        model.objective.prediction,
+        model.condition_on(list(captions)),
+        model.unconditional(len(captions)) if how.guidance != 1.0 else None,
+        noise,
+        steps=how.steps,
+        guidance=how.guidance,
+        eta=how.eta,
+        generator=generators,
+    )
+    return model.decode(latents)
+
+
+def log_images(model: DDPM, batch: dict[str, Any], count: int, how: Sampling | None) -> dict[str, Tensor]:
+    """Pictures of the first `count` examples of a batch, each (n, 3, H, W) in about [-1, 1].
+
+    inputs, reconstruction (encoded and decoded again, by a latent model) and, unless `how` is None, samples of their
+    captions.
+    """
+    with previewing(model):
+        few = {name: value[:count] for name, value in batch.items()}
+        pictures = few[model.first_stage_key].movedim(-1, 1)
+        x0 = model.encode(few, model.draws(few))
+        shown = {"inputs": pictures}
+        if x0.shape != pictures.shape:
+            shown["reconstruction"] = model.decode(x0)
+        if how is not None:
+            seeds = [int(slot) for slot in few["slot"]]
+            shown["samples"] = sample_captions(model, few.get("caption", [""] * len(seeds)), seeds, how)
+        return shown

@@ -1,0 +1,45 @@
+"""The validation loss: exact means over all examples and ranks, raw and averaged weights, in one pass over the pictures."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.objective import Losses
+
+
+class ValidationLoss:
+    """Sums up losses under a suffix ("" for raw weights, "_ema" for averaged ones).
+
+    Encoding pictures costs about as much as the network itself, so what was encoded for the raw weights is kept, on the
+    CPU, for the pass with averaged weights.
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._kept: list[tuple[Tensor, Mapping[str, Any], BatchDraws]] = []
+
+    def add(self, suffix: str, losses: Losses) -> None:
+        rows = torch.stack([torch.ones_like(losses.simple), losses.simple, losses.weighted])
+        self._sums[suffix] = self._sums.get(suffix, torch.zeros(3, device=rows.device)) + rows.sum(dim=1)
+
+    def keep(self, x0: Tensor, batch: Mapping[str, Any], draws: BatchDraws) -> None:
+        told = {name: value for name, value in batch.items() if name not in ("image", "moments")}
+        self._kept.append((x0.cpu(), told, draws))
+
+    def kept(self) -> Iterator[tuple[Tensor, Mapping[str, Any], BatchDraws]]:
+        while self._kept:
+            yield self._kept.pop(0)
+
+    def metrics(self, reduce: Callable[..., Tensor]) -> dict[str, Tensor]:
+        """`val/loss_simple` and `val/loss` with each suffix; `reduce(tensor, reduce_op="sum")` adds up over ranks."""
+        found = {}
+        for suffix, sums in self._sums.items():
+            count, simple, weighted = reduce(sums, reduce_op="sum")
+            found |= {f"val/loss_simple{suffix}": simple / count, f"val/loss{suffix}": weighted / count}
+        return found

@@ -1,0 +1,121 @@
+"""CLIP's text encoder, which Stable Diffusion 1.x is told captions by (Radford et al. 2021, arXiv 2103.00020)."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from transformers import CLIPTextConfig, CLIPTextModel
+
+from ldm.checkpoint.hub import hub_folder
+from ldm.checkpoint.load import load_part
+from ldm.checkpoint.parts import COND_STAGE, part_of
+from ldm.checkpoint.source import find_source, read_config
+from ldm.checkpoint.state import State
+from ldm.checkpoint.table import KeyTable
+from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
+from ldm.diffusion.conditioning import Conditioning
+from ldm.errors import Fault
+from ldm.modules.encoders.tokenizer import clip_tokenizer
+
+CLIP_L = "openai/clip-vit-large-patch14"
+CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
+NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
+
+
+class FrozenCLIPEmbedder(nn.Module):
+    """Captions to the states of CLIP's last layer. Despite its name, what is frozen is its owner's decision.
+
+    version     folder of the encoder or of a whole pipeline, or a hub id; gives architecture, weights and tokenizer
+    device      has no effect: the trainer places the model; old configs name it
+    max_length  tokens a caption; longer ones are cut, shorter ones padded
+    tokenizer   folder or hub id of the tokenizer alone, where it is not that of `version`
+    ckpt_path   a file or folder to take the weights from instead; of a whole checkpoint, its text encoder
+    layer       `penultimate` leaves out the last layer but not the last norm ("clip skip 2")
+    config      arguments of `transformers.CLIPTextConfig` that differ from the version's, or from CLIP-L's for a hub id
+                whose weights are not asked for
+    """
+
+    def __init__(
+        self,
+        version: str = CLIP_L,
+        device: str | None = None,
+        max_length: int = 77,
+        tokenizer: str | None = None,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+        layer: Literal["last", "penultimate"] = "last",
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.layer = layer
+        self.from_scratch = from_scratch
+        self.loaded_from: str | None = None
+        self.tokenizer = clip_tokenizer(tokenizer or version, max_length)
+        home = _home(version, weights_needed=not (from_scratch or ckpt_path))
+        weights = None if from_scratch else ckpt_path or str(home)
+        settings = _text_config(home, config or {})
+        _check_length(max_length, settings)
+        with torch.device("meta") if weights else nullcontext():
+            self.transformer = CLIPTextModel(settings)
+        keys = self.transformer.state_dict()
+        self.table = KeyTable(compvis_clip_names(keys), "transformer", aliases=folder_clip_names(keys))
+        if weights:
+            self._load(weights)
+
+    def forward(self, captions: list[str]) -> Conditioning:
+        """context: (b, max_length, width)."""
+        options = {"truncation": True, "max_length": self.max_length, "padding": "max_length", "return_tensors": "pt"}
+        tokens = self.tokenizer(captions, **options).input_ids.to(self.transformer.device)
+        if self.layer == "last":
+            return Conditioning(context=self.transformer(tokens).last_hidden_state)
+        states = self.transformer(tokens, output_hidden_states=True).hidden_states
+        return Conditioning(context=self.transformer.final_layer_norm(states[-2]))
+
+    def to_disk(self, state: State) -> State:
+        """This module's keys to CompVis' (`transformer.text_model...`), without `cond_stage_model.`."""
+        return self.table.to_disk(state)
+
+    def from_disk(self, state: State) -> State:
+        """CompVis' keys, transformers' or this module's own to this module's own, without older files' constants."""
+        return self.table.from_disk({key: value for key, value in state.items() if not key.endswith(".position_ids")})
+
+    def _load(self, weights: str) -> None:
+        state = part_of(find_source(weights, "text_encoder").read(), COND_STAGE)
+        if any(key.startswith("vision_model.") for key in state):  # the whole of CLIP, as the hub has it
+            state = {key: value for key, value in state.items() if key.startswith(BELOW)}
+        places = torch.arange(self.transformer.config.max_position_embeddings, device="cpu")[None]
+        self.transformer.embeddings.register_buffer("position_ids", places, persistent=False)
+        load_part(self, state, source=weights)
+        self.loaded_from = weights
+
+
+def _home(version: str, weights_needed: bool) -> Path | None:
+    """The folder or file that `version` stands for; None for a hub id whose weights nobody needs."""
+    if Path(version).exists():
+        return Path(version)
+    return hub_folder(version, needed=("model.safetensors",), wanted=("config.json",)) if weights_needed else None
+
+
+def _text_config(home: Path | None, changes: Mapping[str, Any]) -> CLIPTextConfig:
+    """The architecture in a folder with `changes`; CLIP-L's where no folder says otherwise."""
+    stored: dict[str, Any] = {}
+    if home:
+        folder = home / "text_encoder"
+        stored = read_config(folder if folder.is_dir() else home)
+        stored = stored.get("text_config", stored)
+    stored = {key: value for key, value in stored.items() if key not in NOT_ARCHITECTURE}
+    return CLIPTextConfig(**{**(stored or CLIP_L_CONFIG), **changes})
+
+
+def _check_length(max_length: int, settings: CLIPTextConfig) -> None:
+    if max_length > settings.max_position_embeddings:
+        raise Fault(
+            "CFG03",
+            f"max_length={max_length} is more than the text encoder has places for",
+            where="model.params.cond_stage_config.params.max_length",
+            why=f"it was made for {settings.max_position_embeddings} tokens",
+        )

@@ -1,0 +1,71 @@
+"""A text encoder of hashed words: no vocabulary, no download, a few thousand useful parameters."""
+
+import re
+from zlib import crc32
+
+import torch
+from torch import Tensor, nn
+
+from ldm.checkpoint.load import load_part
+from ldm.checkpoint.parts import COND_STAGE, part_of
+from ldm.checkpoint.read import read_state_dict
+from ldm.checkpoint.state import State
+from ldm.diffusion.conditioning import Conditioning
+
+NO_WORD = 0
+BETWEEN_WORDS = re.compile(r"\W+")
+
+
+class HashedWordEmbedder(nn.Module):
+    """Each word of a caption becomes the learned vector of its hash, plus that of its place.
+
+    dim         width of a token
+    max_length  tokens a caption; the rest is cut off, places without a word hold the vector of `NO_WORD`
+    buckets     different vectors; words that share a bucket cannot be told apart
+    """
+
+    def __init__(
+        self,
+        dim: int = 64,
+        max_length: int = 8,
+        buckets: int = 1024,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.buckets = buckets
+        self.from_scratch = from_scratch
+        self.loaded_from: str | None = None
+        self.embedding = nn.Embedding(buckets, dim)
+        self.position = nn.Parameter(0.02 * torch.randn(max_length, dim))
+        self.norm = nn.LayerNorm(dim)
+        if ckpt_path:
+            load_part(self, part_of(read_state_dict(ckpt_path), COND_STAGE), ckpt_path)
+            self.loaded_from = ckpt_path
+
+    def forward(self, captions: list[str]) -> Conditioning:
+        """context: (b, max_length, dim)."""
+        tokens = self.tokenize(captions).to(self.position.device)
+        return Conditioning(context=self.norm(self.embedding(tokens) + self.position))
+
+    def tokenize(self, captions: list[str]) -> Tensor:
+        """Bucket of each word, the same on every machine: (b, max_length) int64."""
+        rows = [[self.bucket(word) for word in words(caption)][: self.max_length] for caption in captions]
+        padded = [row + [NO_WORD] * (self.max_length - len(row)) for row in rows]
+        return torch.tensor(padded, dtype=torch.int64).view(-1, self.max_length)
+
+    def bucket(self, word: str) -> int:
+        return crc32(word.encode()) % (self.buckets - 1) + 1
+
+    def to_disk(self, state: State) -> State:
+        """The names on disk are the module's own."""
+        return state
+
+    def from_disk(self, state: State) -> State:
+        return state
+
+
+def words(caption: str) -> list[str]:
+    """The words of a caption in lower case, without punctuation."""
+    return [word for word in BETWEEN_WORDS.split(caption.lower()) if word]

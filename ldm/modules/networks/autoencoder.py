@@ -1,0 +1,87 @@
+"""diffusers' KL autoencoder from CompVis' `ddconfig`."""
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from diffusers import AutoencoderKL
+
+from ldm.errors import Fault
+
+
+class DDConfig(TypedDict):
+    """The shape of an autoencoder, in CompVis' words.
+
+    resolution    side of the pictures that it was made for, in pixels; says where `attn_resolutions` lie
+    ch, ch_mult   width, and its factor at each level; every level after the first halves the resolution
+    double_z      the encoder gives mean and log-variance
+    """
+
+    z_channels: int
+    resolution: int
+    in_channels: int
+    out_ch: int
+    ch: int
+    ch_mult: list[int]
+    num_res_blocks: int
+    double_z: NotRequired[bool]
+    attn_resolutions: NotRequired[list[int]]
+    dropout: NotRequired[float]
+
+
+def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
+    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`.
+
+    Raises `Fault` CFG03 for a key that is missing or unknown, and for what the library cannot express.
+    """
+    _check_keys(ddconfig)
+    levels = len(ddconfig["ch_mult"])
+    sides = [ddconfig["resolution"] // 2**level for level in range(levels)]
+    _require(ddconfig, "double_z", ddconfig.get("double_z", True) is True, "true")
+    _require(ddconfig, "dropout", not ddconfig.get("dropout", 0.0), "0.0")
+    attended = ddconfig.get("attn_resolutions") or []
+    _require(ddconfig, "attn_resolutions", not set(attended) & set(sides), "[]: only the middle block attends")
+    _require(ddconfig, "ch_mult", levels > 0 and ddconfig["ch_mult"][0] == 1, "a list that begins with 1")
+    _require(ddconfig, "ch", ddconfig["ch"] % 32 == 0, "a multiple of 32, the number of normalised groups")
+    _require(ddconfig, "z_channels", ddconfig["z_channels"] == embed_dim, f"{embed_dim}, as embed_dim")
+    return {
+        "in_channels": ddconfig["in_channels"],
+        "out_channels": ddconfig["out_ch"],
+        "latent_channels": embed_dim,
+        "down_block_types": ["DownEncoderBlock2D"] * levels,
+        "up_block_types": ["UpDecoderBlock2D"] * levels,
+        "block_out_channels": [ddconfig["ch"] * factor for factor in ddconfig["ch_mult"]],
+        "layers_per_block": ddconfig["num_res_blocks"],
+        "norm_num_groups": 32,
+    }
+
+
+def build_autoencoder(config: Mapping[str, Any]) -> Any:
+    """The library's network (its class is opaque to type checkers) for what `library_config` gave."""
+    return AutoencoderKL(**config)
+
+
+def refuse_other_shape(config: Mapping[str, Any], stored: Mapping[str, Any], source: str) -> None:
+    """MOD03 if a folder's `config.json` describes another network: shapes alone do not tell all."""
+    differing = [key for key, value in config.items() if key in stored and stored[key] != value]
+    if differing:
+        facts = [f"{key}: {stored[key]} there, {config[key]} here" for key in differing]
+        fix = "change ddconfig to match it"
+        raise Fault("MOD03", f"{source} does not fit this autoencoder", why="\n".join(facts), fix=fix)
+
+
+def _check_keys(ddconfig: DDConfig) -> None:
+    known = [*DDConfig.__annotations__]
+    wrong = [f"unknown setting {key}" for key in ddconfig if key not in known]
+    wrong += [f"missing setting {key}" for key in sorted(DDConfig.__required_keys__) if key not in ddconfig]
+    if wrong:
+        raise Fault("CFG03", wrong[0], where="ddconfig", why=f"an autoencoder's ddconfig takes: {', '.join(known)}")
+
+
+def _require(ddconfig: Mapping[str, Any], key: str, condition: bool, allowed: str) -> None:
+    if not condition:
+        raise Fault(
+            "CFG03",
+            f"{key}={ddconfig.get(key)!r} cannot be built",
+            where=f"ddconfig.{key}",
+            why=f"the autoencoder is diffusers', which allows here: {allowed}",
+        )

@@ -1,0 +1,136 @@
+"""Checkpoint files that are whole or absent: written beside their place, flushed to disk, moved over the old one."""
+
+import logging
+import os
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+
+from ldm.errors import Fault
+
+log = logging.getLogger(__name__)
+
+_TEMPORARY = re.compile(r"\..+\.tmp-(\d+)")
+
+
+class AtomicIO(TorchCheckpointIO):
+    """Writes checkpoints without a moment at which the old file is gone and the new one not there.
+
+    The first file of a process is opened again before it takes its place, because a checkpoint that holds more than
+    tensors and plain values can be saved for days and never be resumed.
+
+    written   the last file that was written
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: Path | None = None
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Write `checkpoint` to `path`; on any error the old file stays as it was and nothing is left behind.
+
+        Raises OSError or RuntimeError (torch's zip writer hides a full disk in one) if the file cannot be written, and
+        `Fault` RES04 if it could not be read again.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        try:
+            with open(temporary, "wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.written is None:
+                _prove(temporary)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _flush_directory(path.parent)
+        self.written = path
+
+    def load_checkpoint(
+        self,
+        path: str | os.PathLike[str],
+        map_location: Callable[..., Any] | None = lambda storage, _: storage,
+        weights_only: bool | None = None,
+    ) -> dict[str, Any]:
+        """Read a checkpoint of tensors and plain values; one without optimizer state (2022) starts that afresh."""
+        checkpoint: dict[str, Any] = torch.load(path, map_location=map_location, weights_only=True)
+        if "optimizer_states" not in checkpoint:
+            log.warning("%s has no optimizer state: optimizer and schedule start afresh", path)
+        # Lightning restores nothing, not even through callbacks, where it does not find these.
+        return {"callbacks": {}, "optimizer_states": [], "lr_schedulers": []} | checkpoint
+
+
+def unreadable(path: Path) -> str | None:
+    """Why a checkpoint cannot be trusted, or None if it can.
+
+    torch.load does not look at checksums: a flipped bit or a zeroed block loads silently, so they are compared here.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                return f"its part {damaged} is damaged"
+        torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # damage can make the reader of zip files or pickles fail in any way
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return None
+
+
+def peek(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds, its tensors left on disk until they are looked at; empty if it cannot be opened."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception:  # as in `unreadable`; whoever needs the reason asks there
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def clean_leftovers(directory: Path) -> None:
+    """Remove half-written files whose writer is dead. One with our own number is of an earlier process."""
+    for path in directory.rglob(".*.tmp-*"):
+        match = _TEMPORARY.fullmatch(path.name)
+        if match and not _lives(int(match[1])):
+            log.info("removing %s, left by a killed process", path)
+            path.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _prove(path: Path) -> None:
+    if reason := unreadable(path):
+        raise Fault(
+            "RES04",
+            "checkpoints of this run could not be resumed",
+            why=reason,
+            fix="let models, data and callbacks put only tensors and plain Python values into their state",
+        )
+
+
+def _flush_directory(directory: Path) -> None:
+    """Make the move itself survive a power loss, where the system can."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:  # Windows cannot open directories
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""What callbacks ask of the model and of the data: by method and attribute, so that neither is imported here."""
+
+from typing import Any, Protocol, cast
+
+from lightning.pytorch import LightningModule, Trainer
+
+from ldm.position import Position
+
+
+class TrainedModel(Protocol):
+    """The side of a LightningModule that savers and stops see."""
+
+    position: Position
+    model_ema: Any
+
+    def window_completed(self, examples: int) -> None:
+        """Count a completed window of `examples` examples over all ranks, and update the averaged weights."""
+
+
+class TrainingData(Protocol):
+    """The side of a datamodule that savers see; `epoch` is ours, as it follows from the position."""
+
+    global_batch: int
+    epoch: int
+
+    def state_dict_of_data(self) -> dict[str, int | str]:
+        """What the order of examples depends on: n, global_batch, fingerprint, seed."""
+
+
+def model_of(pl_module: LightningModule) -> TrainedModel:
+    return cast(TrainedModel, pl_module)
+
+
+def step_of(pl_module: LightningModule) -> int:
+    """Completed optimizer steps."""
+    return model_of(pl_module).position.step
+
+
+def data_of(trainer: Trainer) -> TrainingData:
+    return cast(TrainingData, cast(Any, trainer).datamodule)

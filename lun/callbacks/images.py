@@ -1,0 +1,238 @@
+"""Pictures during training: inputs, reconstructions and samples, as files and in the loggers."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from PIL import Image
+from torch import Tensor
+
+from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.image_options import at_least_one, for_model, known
+from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
+from lun.callbacks.samples import SampleRecord
+from lun.callbacks.strip import draw_strip
+from lun.callbacks.undisturbed import undisturbed
+
+log = logging.getLogger(__name__)
+
+FIRST_SEED = 42
+SMALLEST_TILE = 96
+
+
+class ImageLogger(AtStepBoundary):
+    """Draws pictures at step 0, every `batch_frequency` optimizer steps and at the last one.
+
+    All ranks compute, rank 0 writes `images/{train,val,samples}/...png` below the run directory. Training is not
+    touched: weights after N steps are the same, bit for bit, with and without this callback.
+
+    max_images           pictures of a batch that are shown; also how many prompts are sampled at once
+    val_batch_frequency  every how many validation runs their first batch is shown
+    clamp, rescale       how values become bytes, see `to_uint8`
+    prompts              fixed prompts, drawn from seeds 42, 43, ... with the raw and with the averaged weights;
+                         captions of batches are then not sampled
+    log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
+                         is none); n_row (pictures across), use_ema_scope (false: only the raw weights)
+    """
+
+    def __init__(
+        self,
+        batch_frequency: int = 750,
+        max_images: int = 4,
+        val_batch_frequency: int = 1,
+        clamp: bool = True,
+        rescale: bool = True,
+        disabled: bool = False,
+        prompts: Sequence[str] = (),
+        log_images_kwargs: Mapping[str, Any] | None = None,
+        log_images_to_loggers: bool = True,
+    ) -> None:
+        super().__init__()
+        self.batch_frequency = at_least_one("batch_frequency", batch_frequency)
+        self.max_images = at_least_one("max_images", max_images)
+        self.val_batch_frequency = at_least_one("val_batch_frequency", val_batch_frequency)
+        self.clamp = clamp
+        self.rescale = rescale
+        self.disabled = disabled
+        self.prompts = list(prompts)
+        self.options = known(log_images_kwargs or {})
+        self.log_images_to_loggers = log_images_to_loggers
+        self.real: dict[str, Image.Image] = {}
+        self._train_batch: Any = None
+        self._val_batch: Any = None
+        self._validations = 0
+        self._drawn_at: int | None = None
+
+    @property
+    def seeds(self) -> list[int]:
+        """One fixed seed for each prompt."""
+        return [FIRST_SEED + index for index in range(len(self.prompts))]
+
+    # What Lightning hands over
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        self._train_batch = batch
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._validations += 1
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Keep the first batch until the validation is over: within it the model may hold other weights."""
+        self._recognise(batch)
+        wanted = batch_idx == 0 and dataloader_idx == 0 and (self._validations - 1) % self.val_batch_frequency == 0
+        if wanted and not trainer.sanity_checking and not self.disabled:
+            self._val_batch = batch
+
+    def _recognise(self, batch: Any) -> None:
+        """Remember the real pictures of validation examples whose caption is one of the prompts."""
+        missing = set(self.prompts) - self.real.keys()
+        if not missing or self.disabled or not isinstance(batch, Mapping) or "image" not in batch:
+            return
+        for caption, image in zip(batch.get("caption", ()), batch["image"], strict=False):
+            if caption in missing and caption not in self.real:
+                picture = Image.fromarray(to_uint8(image.movedim(-1, 0)[None])[0])
+                self.real[caption] = fitted(picture, 128) if picture.width > 128 else picture
+
+    # Drawing
+
+    def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
+        val_batch, self._val_batch = self._val_batch, None
+        if self.disabled:
+            return
+        due = self._due(trainer, step, final)
+        if not due and val_batch is None:
+            return
+        with undisturbed(pl_module):
+            if val_batch is not None:
+                self._draw_batch(trainer, pl_module, val_batch, "val", step)
+            if due and self._train_batch is not None:
+                self._draw_batch(trainer, pl_module, self._train_batch, "train", step)
+            if due and self.prompts:
+                self._draw_prompts(trainer, pl_module, step)
+
+    def _due(self, trainer: Trainer, step: int, final: bool) -> bool:
+        """A stop before the last step (a signal, a time limit) draws nothing: its seconds are needed for the save."""
+        last = final and trainer.max_steps in (-1, step)
+        resumed_here = self.first and step > 0 and not final
+        if step == self._drawn_at or resumed_here or not (step % self.batch_frequency == 0 or last):
+            return False
+        self._drawn_at = step
+        return True
+
+    def _draw_batch(self, trainer: Trainer, pl_module: Any, batch: Any, split: str, step: int) -> None:
+        options = self._model_options(pl_module)
+        with trainer.precision_plugin.forward_context():
+            shown = dict(pl_module.log_images(batch, split=split, **options))
+        if self.prompts:
+            shown = {key: images for key, images in shown.items() if not key.startswith("samples")}
+        if "samples" in shown and "samples_ema" not in shown and self._averages(pl_module):
+            # A context of its own: autocast caches casts of weights and would not see the swap.
+            with pl_module.ema_scope(), trainer.precision_plugin.forward_context():
+                shown["samples_ema"] = pl_module.log_images(batch, split=split, **options)["samples"]
+        for key, images in shown.items():
+            self._write(trainer, split, key, f"{split}/{key}", images[: self.max_images], step)
+
+    def _draw_prompts(self, trainer: Trainer, pl_module: Any, step: int) -> None:
+        drawn = {"raw": self._sample(trainer, pl_module)}
+        if self._averages(pl_module):
+            with pl_module.ema_scope():
+                drawn["ema"] = self._sample(trainer, pl_module)
+        if not trainer.is_global_zero:
+            return
+        record = SampleRecord(Path(trainer.default_root_dir) / "images" / "samples")
+        for weights, images in drawn.items():
+            key = "samples" if weights == "raw" else "samples_ema"
+            path = self._write(trainer, "samples", key, f"{key}/sheet", images, step, self.prompts)
+            if path is not None:
+                plan = layout(to_uint8(images[:1]).repeat(len(images), 0), self._columns(images), True, _scale(images))
+                record.add(step, self.prompts, self.seeds, weights, path.name, plan)
+                if weights == "raw":
+                    log.info("step %5d  samples → images/samples/%s", step, path.name)
+        try:
+            draw_strip(record, self.prompts, self.seeds, self.real, self._footer(trainer, step))
+        except OSError as error:
+            log.warning("could not write the strip of samples: %s", error)
+
+    def _sample(self, trainer: Trainer, pl_module: Any) -> Tensor:
+        """(n, 3, h, w) on the CPU, a few prompts at a time; a sample depends on its own seed alone."""
+        how = {"steps": self._sampling_steps, "guidance": self._guidance}
+        parts = []
+        for begin in range(0, len(self.prompts), self.max_images):
+            few = slice(begin, begin + self.max_images)
+            with trainer.precision_plugin.forward_context():
+                images = pl_module.sample_prompts(self.prompts[few], self.seeds[few], **how)
+            parts.append(images.float().cpu())
+        return torch.cat(parts)
+
+    @property
+    def _sampling_steps(self) -> int:
+        return int(self.options.get("ddim_steps", 50))
+
+    @property
+    def _guidance(self) -> float:
+        return float(self.options.get("unconditional_guidance_scale", 1.0))
+
+    def _averages(self, pl_module: Any) -> bool:
+        return pl_module.model_ema is not None and bool(self.options.get("use_ema_scope", True))
+
+    def _model_options(self, pl_module: Any) -> dict[str, Any]:
+        asked = {"N": self.max_images, **self.options, **({"sample": False} if self.prompts else {})}
+        return for_model(asked, pl_module.log_images)
+
+    # Writing
+
+    def _write(
+        self,
+        trainer: Trainer,
+        split: str,
+        key: str,
+        tag: str,
+        images: Tensor,
+        step: int,
+        captions: Sequence[str] | None = None,
+    ) -> Path | None:
+        """On rank 0: one grid as a PNG and in the loggers. A full disk costs the picture, not the run."""
+        if not trainer.is_global_zero or len(images) == 0:
+            return None
+        sheet = grid(to_uint8(images, self.clamp, self.rescale), self._columns(images), captions, _scale(images))
+        epoch = int(getattr(getattr(trainer, "datamodule", None), "epoch", 0))
+        name = f"{key}_r-{trainer.global_rank}_gs-{step:06}_e-{epoch:06}.png"
+        path = Path(trainer.default_root_dir) / "images" / split / name
+        try:
+            write(sheet, path)
+        except OSError as error:
+            log.warning("could not write %s: %s", path, error)
+            return None
+        if self.log_images_to_loggers:
+            for logger in trainer.loggers:
+                _show(logger, tag, sheet, step)
+        return path
+
+    def _columns(self, images: Tensor) -> int:
+        return int(self.options.get("n_row", 0)) or min(len(images), 8)
+
+    def _footer(self, trainer: Trainer, step: int) -> str:
+        total = f" of {trainer.max_steps}" if trainer.max_steps > 0 else ""
+        how = f"{self._sampling_steps} sampling steps, guidance {self._guidance:g}"
+        return f"step {step}{total}; the same prompts and seeds each time, {how}"
+
+
+def _scale(images: Tensor) -> int:
+    return max(1, round(SMALLEST_TILE / images.shape[-1]))
+
+
+def _show(logger: Logger, tag: str, sheet: Image.Image, step: int) -> None:
+    """One picture under a tag that never changes, so that a slider over steps becomes a time lapse."""
+    if isinstance(logger, TensorBoardLogger):
+        pixels = torch.frombuffer(bytearray(sheet.tobytes()), dtype=torch.uint8).view(sheet.height, sheet.width, 3)
+        logger.experiment.add_image(tag, pixels, step, dataformats="HWC")
+    elif hasattr(logger, "log_image"):
+        logger.log_image(tag, [sheet], step)

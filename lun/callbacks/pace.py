@@ -1,0 +1,104 @@
+"""How fast training goes, and which share of its time it waits for data.
+
+The time of training is the wall clock without validation and without what callbacks do between two steps (samples,
+saves). The share of waiting is the part of it that Lightning spends inside `next(dataloader)`: with enough workers a
+batch lies ready and this is close to nothing. Both are read off Lightning's own profiling marks, so the order of
+callbacks does not matter. Tried with Lightning 2.6.6.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+FETCH = "train_dataloader_next"
+BETWEEN = ".on_train_batch_start"
+
+
+class Stopwatch:
+    """Seconds that a profiler's marks say were spent fetching batches, and in callbacks between two steps."""
+
+    def __init__(self, start: Callable[[str], None], stop: Callable[[str], None]) -> None:
+        self.fetching = 0.0
+        self.between = 0.0
+        self._start, self._stop = start, stop
+        self._since = 0.0
+
+    def start(self, action_name: str) -> None:
+        self._since = perf_counter()
+        self._start(action_name)
+
+    def stop(self, action_name: str) -> None:
+        self._stop(action_name)
+        if action_name.endswith(FETCH):
+            self.fetching += perf_counter() - self._since
+        elif action_name.startswith("[Callback]") and action_name.endswith(BETWEEN):
+            self.between += perf_counter() - self._since
+
+
+def stopwatch(trainer: Any) -> Stopwatch:
+    """The one stopwatch of a trainer, put around its profiler when it is first asked for."""
+    profiler = trainer.profiler
+    owner = getattr(profiler.start, "__self__", None)
+    if isinstance(owner, Stopwatch):
+        return owner
+    watch = Stopwatch(profiler.start, profiler.stop)
+    profiler.start, profiler.stop = watch.start, watch.stop
+    return watch
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What happened between two readings; `seconds` of training, of which `waited` for data."""
+
+    steps: int
+    images: int
+    seconds: float
+    waited: float
+
+    @property
+    def step_ms(self) -> float:
+        return 1000 * self.seconds / max(self.steps, 1)
+
+    @property
+    def steps_per_s(self) -> float:
+        return self.steps / max(self.seconds, 1e-9)
+
+    @property
+    def images_per_s(self) -> float:
+        return self.images / max(self.seconds, 1e-9)
+
+    @property
+    def wait(self) -> float:
+        """The share of training time spent waiting for data, 0 to 1."""
+        return min(1.0, self.waited / max(self.seconds, 1e-9))
+
+
+class Pace:
+    """Readings of a run's speed, each since the one before; `position` counts steps and images."""
+
+    def __init__(self, watch: Stopwatch, position: Any, clock: Callable[[], float] = perf_counter) -> None:
+        self._watch, self._position, self._clock = watch, position, clock
+        self._validated = 0.0
+        self._paused_at: float | None = None
+        self._mark = self._now()
+
+    def pause(self) -> None:
+        """Validation begins: its time does not count."""
+        self._paused_at = self._clock()
+
+    def resume(self) -> None:
+        if self._paused_at is not None:
+            self._validated += self._clock() - self._paused_at
+            self._paused_at = None
+
+    def read(self) -> Reading:
+        before, self._mark = self._mark, self._now()
+        steps, images, seconds, waited = (now - then for now, then in zip(self._mark, before, strict=True))
+        return Reading(int(steps), int(images), seconds, waited)
+
+    def _now(self) -> tuple[float, float, float, float]:
+        excluded = self._watch.between + self._validated
+        if self._paused_at is not None:
+            excluded += self._clock() - self._paused_at
+        return self._position.step, self._position.images, self._clock() - excluded, self._watch.fetching

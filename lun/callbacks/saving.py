@@ -1,0 +1,91 @@
+"""One save, seen from all ranks: are the weights worth keeping, and did the file get written."""
+
+import logging
+from pathlib import Path
+
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch import LightningModule, Trainer
+from torch.nn.utils import get_total_norm
+
+from ldm.errors import Fault
+from lun.callbacks.atomic import AtomicIO, clean_leftovers
+from lun.callbacks.position import follower
+
+log = logging.getLogger(__name__)
+
+
+def prepare_saving(trainer: Trainer, directory: Path) -> None:
+    """Put `AtomicIO` in the place of Lightning's own writer and clear what killed writers left below `directory`."""
+    if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+        trainer.strategy.checkpoint_io = AtomicIO()
+    if trainer.is_global_zero:
+        clean_leftovers(directory)
+
+
+def run_directory(trainer: Trainer) -> Path:
+    return Path(trainer.default_root_dir)
+
+
+def relative(trainer: Trainer, path: Path) -> str:
+    """`path` as a person sees it: below the run directory where it lies there."""
+    root = run_directory(trainer)
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def weights_are_finite(pl_module: LightningModule) -> bool:
+    """Whether no trained weight is NaN or infinite: one norm over all of them. Collective where weights are sharded."""
+    norm = get_total_norm([weight.detach() for weight in pl_module.parameters() if weight.requires_grad])
+    if hasattr(norm, "full_tensor"):
+        norm = norm.full_tensor()
+    return bool(norm.isfinite())
+
+
+def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | None:
+    """Save the whole training state to `path` (rank 0's counts); all ranks call it, rank 0 writes.
+
+    A file that cannot be written is no reason to end a run: the error is returned, on all ranks, and the old file is as
+    it was. Errors in gathering the state are raised.
+    """
+    path = Path(trainer.strategy.broadcast(str(path)))
+    checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+    failure: OSError | RuntimeError | None = None
+    try:
+        trainer.strategy.save_checkpoint(checkpoint, path)
+    except (OSError, RuntimeError) as error:
+        failure = error
+    reason = trainer.strategy.broadcast(None if failure is None else cause(failure))
+    return failure if failure is not None or reason is None else OSError(reason)
+
+
+def cause(error: BaseException) -> str:
+    """What the system said: torch's zip writer hides a full disk behind a RuntimeError, which holds the first error."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError):
+            return inner.strerror or str(inner)
+        inner = inner.__cause__ or inner.__context__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def not_finite(trainer: Trainer, step: int) -> Fault:
+    """TRN01, with the newest file that this process knows to be good."""
+    written = getattr(trainer.strategy.checkpoint_io, "written", None)
+    kept = relative(trainer, written) if written else follower(trainer).resumed_from
+    resume = f"{kept} (finite) is kept" if kept else "nothing was saved before"
+    return Fault(
+        "TRN01",
+        f"weights became NaN or infinite by step {step}; stopped without saving them",
+        why=f"the learning rate is too high for this model, batch and precision; {resume}",
+        fix="a lower model.base_learning_rate, or precision bf16-mixed, or lightning.trainer.gradient_clip_val=1.0"
+        + (f";  then --resume {run_directory(trainer) / kept}" if kept else ""),
+    )
+
+
+def could_not_save(trainer: Trainer, path: Path, failure: BaseException, then: str) -> Fault:
+    """DSK01 for a file that was not written; `then` says what follows."""
+    return Fault(
+        "DSK01",
+        f"could not save {relative(trainer, path)}: {cause(failure)}",
+        why=f"a file of that name from before is as it was; {then}",
+        fix="make room, or keep fewer: lightning.callbacks.periodic_checkpoint.params.save_top_k=2",
+    )

@@ -1,0 +1,63 @@
+"""The only place that touches Lightning's inner counters: told once, at the start, where training stands.
+
+Lightning's own progress is never saved nor restored: over chains of resumes it drifts. Three totals are enough for its
+intervals (validation, logging, the end of the run) to follow ours. Tried with Lightning 2.6.6.
+"""
+
+from operator import attrgetter
+from typing import Any
+
+import lightning
+from lightning.pytorch import LightningModule, Trainer
+
+from ldm.errors import Fault
+
+EPOCH_LOOP = "fit_loop.epoch_loop"
+BATCHES = f"{EPOCH_LOOP}.batch_progress.total"
+AUTOMATIC_STEPS = f"{EPOCH_LOOP}.automatic_optimization.optim_progress.optimizer.step.total"
+MANUAL_STEPS = f"{EPOCH_LOOP}.manual_optimization.optim_step_progress.total"
+STEPPED = f"{EPOCH_LOOP}._batches_that_stepped"
+SIGTERM_BROADCAST = f"{EPOCH_LOOP}._broadcast_sigterm_tensor"
+
+INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST)
+
+
+def inside(trainer: Trainer, path: str) -> Any:
+    """The object at a dotted path below `trainer`; `Fault` DEP01 where this Lightning has none."""
+    try:
+        return attrgetter(path)(trainer)
+    except AttributeError as error:
+        raise Fault(
+            "DEP01",
+            f"lightning {lightning.__version__} does not fit",
+            why=f"its Trainer has no {path}; the program was tried with 2.6.6",
+            fix="pip install -c constraints.txt lightning",
+        ) from error
+
+
+def micro_batches(trainer: Trainer, pl_module: LightningModule) -> int:
+    """Micro-batches in an accumulation window. A module that optimizes by hand accumulates by hand, too."""
+    if pl_module.automatic_optimization:
+        return int(trainer.accumulate_grad_batches)
+    return int(getattr(pl_module, "accumulate_grad_batches", 1))
+
+
+def seat(trainer: Trainer, pl_module: LightningModule, step: int, optimizer_steps: int) -> None:
+    """Make Lightning count on from `step` completed windows.
+
+    optimizer_steps   its own count of optimizer steps by then, which is `step` unless a module steps several optimizers
+    """
+    batches = step * micro_batches(trainer, pl_module)
+    total = inside(trainer, BATCHES)
+    total.ready = total.started = total.processed = total.completed = batches
+    automatic = pl_module.automatic_optimization
+    steps = inside(trainer, AUTOMATIC_STEPS if automatic else MANUAL_STEPS)
+    steps.ready = steps.completed = optimizer_steps
+    inside(trainer, STEPPED)
+    trainer.fit_loop.epoch_loop._batches_that_stepped = step if automatic else batches
+
+
+def silence_sigterm_broadcast(trainer: Trainer) -> None:
+    """Switch off Lightning's broadcast before every micro-batch: it waits for the device, and our stops replace it."""
+    inside(trainer, SIGTERM_BROADCAST)
+    vars(trainer.fit_loop.epoch_loop)["_broadcast_sigterm_tensor"] = lambda: None

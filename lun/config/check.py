@@ -1,0 +1,53 @@
+"""Every fault of a merged configuration at once, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from ldm.errors import Fault
+from lun.config.errors import nearest
+from lun.config.load import Merged
+from lun.config.recipes import RecipeCheck
+from lun.config.sections import check_lightning
+from lun.config.slots import DATA, MODEL
+
+TOP_LEVEL = ("model", "data", "lightning", "seed")
+SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
+
+
+def check(merged: Merged, allow: Sequence[str] = ()) -> list[Fault]:
+    """All faults of the configuration; `allow` are the user's own packages that targets may come from.
+
+    Targets are imported, never called.
+    """
+    recipes = RecipeCheck(merged, tuple(allow))
+    for name, slot in (("model", MODEL), ("data", DATA)):
+        value = merged.config.get(name)
+        if value is None:
+            recipes.add("CFG03", f"the configuration has no `{name}` section", (name,),
+                        fix="add a YAML that has one to --base, such as those in configs/")
+        else:
+            recipes.check(value, (name,), slot)
+    _check_numbers(merged, recipes)
+    check_lightning(merged.config.get("lightning"), recipes)
+    return recipes.faults
+
+
+def warnings(merged: Merged) -> list[str]:
+    """One sentence for each top-level key that nothing reads; keys that start with `x-` are free."""
+    found = []
+    for key in merged.config:
+        if key not in TOP_LEVEL and not key.startswith("x-"):
+            near = nearest(key, TOP_LEVEL)
+            hint = f"did you mean {near}?" if near else f"write x-{key} for a section that only holds anchors"
+            found.append(f"{merged.where((key,))}: the top-level section {key} is not read; {hint}")
+    return found
+
+
+def _check_numbers(merged: Merged, recipes: RecipeCheck) -> None:
+    model = merged.config.get("model")
+    if isinstance(model, Mapping):
+        recipes.check_value(model.get("base_learning_rate"), float | None, ("model", "base_learning_rate"))
+        recipes.check_value(model.get("scale_lr"), SCALE_LR, ("model", "scale_lr"))
+    recipes.check_value(merged.config.get("seed"), int | None, ("seed",))

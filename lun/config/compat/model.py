@@ -1,0 +1,81 @@
+"""Model parameters that mean nothing today, or ask for something that does not exist here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lun.config.compat.rewriting import Config, Refusal, Upgrade, at, listed, put, without
+
+MODELS = ("LatentDiffusion", "DDPM")
+AUTOENCODERS = ("AutoencoderKL",)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A parameter without effect: at one of `harmless` it is dropped, at any other value refused for `why`.
+
+    No `why` means that no value had an effect on training.
+    """
+
+    harmless: tuple[Any, ...] = ()
+    why: str = ""
+
+
+_LOGVAR = "there is no learned or fixed log-variance for each timestep here"
+_LOSS_TERMS = "the loss has one term; objective.params.weighting weights it by timestep"
+
+IDLE: Mapping[str, Idle] = {
+    "num_timesteps_cond": Idle((None, 1), "conditioning has no noise schedule of its own here"),
+    "log_every_t": Idle(),
+    "clip_denoised": Idle(),
+    "v_posterior": Idle(),
+    "use_positional_encodings": Idle((None, False), "it appends coordinates of patches, which no model here takes"),
+    "learn_logvar": Idle((None, False), _LOGVAR),
+    "logvar_init": Idle((None, 0), _LOGVAR),
+    "original_elbo_weight": Idle((None, 0), _LOSS_TERMS),
+    "l_simple_weight": Idle((None, 1), _LOSS_TERMS),
+    "embedding_reg_weight": Idle(),
+    "cond_stage_forward": Idle((None,), "the text encoder is called as it is"),
+    "given_betas": Idle((None,), "the noise schedule is computed from beta_schedule, linear_start and linear_end"),
+    "conditioning_key": Idle((None, "crossattn"), "captions reach the network by cross-attention alone"),
+    "concat_mode": Idle(),
+    "personalization_config": Idle((None,), "textual inversion is not available"),
+    "unfreeze_model": Idle((None, False), "textual inversion is not available"),
+    "model_lr": Idle((None, 0), "textual inversion is not available"),
+}
+IDLE_IN_AUTOENCODERS: Mapping[str, Idle] = {
+    "colorize_nlabels": Idle((None,), "label maps are not supported, only pictures"),
+}
+
+
+def model(config: Config) -> Upgrade:
+    """`model.params` without parameters that have no effect, refusing those that would have had one."""
+    name = str(at(config, "model").get("target", "")).rpartition(".")[2]
+    if name in MODELS:
+        idle = IDLE
+    elif name in AUTOENCODERS:
+        idle = IDLE_IN_AUTOENCODERS
+    else:
+        return Upgrade(config)
+    params = at(config, "model", "params")
+    found = {key: idle[key] for key in params if key in idle}
+    if not found:
+        return Upgrade(config)
+    refused = {key: entry for key, entry in found.items() if _is_refused(params[key], entry)}
+    ignored = [key for key in found if key not in refused]
+    return Upgrade(
+        put(config, without(params, set(found)), "model", "params"),
+        (f"model.params: without effect here, ignored: {listed(ignored)}",) if ignored else (),
+        tuple(_refusal(key, params[key], entry) for key, entry in refused.items()),
+    )
+
+
+def _is_refused(value: Any, entry: Idle) -> bool:
+    return bool(entry.why) and not any(value is harmless or value == harmless for harmless in entry.harmless)
+
+
+def _refusal(key: str, value: Any, entry: Idle) -> Refusal:
+    return Refusal(("model", "params", key), f"model.params.{key} is not available (it is {value!r})", why=entry.why,
+                   fix="delete the line")

@@ -1,0 +1,124 @@
+"""Trainer arguments of Lightning 1.x: renamed, dropped or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lun.config.compat.rewriting import Config, Upgrade, at, put
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Why an argument is gone, and what to do instead."""
+
+    why: str
+    fix: str = "delete the line"
+
+
+REMOVED: Mapping[str, Removed] = {
+    "gpus": Removed("removed in Lightning 2.0", "lightning.trainer.accelerator=gpu and lightning.trainer.devices=..."),
+    "num_processes": Removed("removed in Lightning 2.0", "lightning.trainer.devices=..."),
+    "auto_select_gpus": Removed("removed in Lightning 2.0", "name the devices: lightning.trainer.devices=0,"),
+    "tpu_cores": Removed("removed in Lightning 2.0, and this program trains on CPUs and GPUs"),
+    "ipus": Removed("removed in Lightning 2.0, and this program trains on CPUs and GPUs"),
+    "track_grad_norm": Removed("removed in Lightning 2.0"),
+    "weights_save_path": Removed("removed in Lightning 1.8; checkpoints lie in the run directory", "--logdir DIR"),
+    "resume_from_checkpoint": Removed("removed in Lightning 2.0", "--resume CHECKPOINT"),
+    "auto_lr_find": Removed("removed in Lightning 2.0", "set model.base_learning_rate"),
+    "replace_sampler_ddp": Removed("renamed in Lightning 2.0", "the data module cuts batches to ranks by itself"),
+    "auto_scale_batch_size": Removed("removed in Lightning 2.0", "set data.params.batch_size"),
+    "amp_backend": Removed("removed in Lightning 2.0: native AMP is always used"),
+    "amp_level": Removed("removed in Lightning 2.0: native AMP is always used"),
+    "move_metrics_to_cpu": Removed("removed in Lightning 2.0"),
+    "multiple_trainloader_mode": Removed("removed in Lightning 2.0"),
+    "checkpoint_callback": Removed("removed in Lightning 1.7", "lightning.callbacks.<name> configures savers"),
+    "progress_bar_refresh_rate": Removed("removed in Lightning 1.7"),
+    "weights_summary": Removed("removed in Lightning 1.7"),
+    "flush_logs_every_n_steps": Removed("removed in Lightning 1.7"),
+    "log_gpu_memory": Removed("removed in Lightning 1.7"),
+    "terminate_on_nan": Removed("removed in Lightning 1.7; a loss that is not finite always ends the run"),
+}
+OLD_ARGUMENTS = frozenset(REMOVED)
+
+# Without a value these asked for nothing; with one they still have no successor.
+_REFUSED_WITH_VALUE = ("tpu_cores", "ipus", "resume_from_checkpoint")
+_RENAMED = {"replace_sampler_ddp": "use_distributed_sampler"}
+_PRECISION = {"16": "16-mixed", "bf16": "bf16-mixed"}
+_OLD_STRATEGIES = ("ddp", "ddp_spawn", "deepspeed", "fsdp")
+
+
+def trainer(config: Config) -> Upgrade:
+    """`lightning.trainer` as Lightning 2.6 takes it; what has no certain meaning stays, and the check refuses it."""
+    given = at(config, "lightning", "trainer")
+    notes: list[str] = []
+    new = _with_devices(given, notes)
+    new = _with_strategy(new, notes)
+    new = _with_precision(new, notes)
+    new = _with_renamed(new, notes)
+    new = _without_removed(new, notes)
+    new = _with_steps(new, notes)
+    return Upgrade(put(config, new, "lightning", "trainer"), tuple(notes))
+
+
+def _with_devices(given: Config, notes: list[str]) -> Config:
+    """`gpus` and `num_processes` as `devices`; no GPUs means the CPU."""
+    kept = {key: value for key, value in given.items() if key not in ("gpus", "num_processes")}
+    for old, accelerator in (("gpus", "gpu"), ("num_processes", "cpu")):
+        value = given.get(old)
+        if value is None or "devices" in kept:
+            continue
+        on_cpu = value in (0, "0", [], "")
+        kept["devices"] = 1 if on_cpu else value
+        kept.setdefault("accelerator", "cpu" if on_cpu else accelerator)
+        notes.append(f"lightning.trainer.{old}: {value} is read as accelerator: {kept['accelerator']}, "
+                     f"devices: {kept['devices']}")
+    return kept
+
+
+def _with_strategy(given: Config, notes: list[str]) -> Config:
+    """`accelerator: ddp`, as Lightning had it before 1.5."""
+    old = given.get("accelerator")
+    if old not in _OLD_STRATEGIES:
+        return given
+    notes.append(f"lightning.trainer.accelerator: {old} is read as strategy: {old}")
+    return {"strategy": old, **given, "accelerator": "auto"}
+
+
+def _with_precision(given: Config, notes: list[str]) -> Config:
+    new = _PRECISION.get(str(given.get("precision")))
+    if new is None:
+        return given
+    notes.append(f"lightning.trainer.precision: {given['precision']} is read as {new}")
+    return {**given, "precision": new}
+
+
+def _with_renamed(given: Config, notes: list[str]) -> Config:
+    kept = {key: value for key, value in given.items() if key not in _RENAMED}
+    for old, new in _RENAMED.items():
+        if old in given:
+            kept.setdefault(new, given[old])
+            notes.append(f"lightning.trainer.{old} is read as {new}")
+    return kept
+
+
+def _without_removed(given: Config, notes: list[str]) -> Config:
+    dropped = [key for key, value in given.items()
+               if key in REMOVED and not (key in _REFUSED_WITH_VALUE and _asks(value))]
+    told = [key for key in dropped if _asks(given[key])]
+    if told:
+        reasons = "; ".join(f"{key} ({REMOVED[key].why})" for key in told)
+        notes.append(f"lightning.trainer: without effect here, ignored: {reasons}")
+    return {key: value for key, value in given.items() if key not in dropped}
+
+
+def _asks(value: Any) -> bool:
+    return value not in (None, False, -1, "")
+
+
+def _with_steps(given: Config, notes: list[str]) -> Config:
+    """Lightning sees one endless epoch, so that a validation every so many epochs would never come."""
+    if given.get("check_val_every_n_epoch") is not None:
+        notes.append("lightning.trainer.check_val_every_n_epoch is ignored: val_check_interval counts steps here")
+    return {**given, "check_val_every_n_epoch": None}

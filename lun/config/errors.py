@@ -1,0 +1,31 @@
+"""Nearest matches for misspelt names, and raising several faults at once."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from ldm.errors import Fault
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice most like `word`, compared without case, dashes and underscores; None when nothing is close."""
+    by_letters = {_letters(choice): choice for choice in sorted(choices, reverse=True)}
+    found = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
+    return by_letters[found[0]] if found else None
+
+
+def did_you_mean(word: str, choices: Iterable[str], *, prefix: str = "") -> str:
+    """`did you mean X?` for the nearest choice, or an empty string."""
+    near = nearest(word, choices)
+    return f"did you mean {prefix}{near}?" if near else ""
+
+
+def raise_all(faults: Sequence[Fault]) -> None:
+    """Raise the only fault as it is, several as an ExceptionGroup (`except* Fault` takes both), none not at all."""
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        raise ExceptionGroup(f"{len(faults)} faults in the configuration", list(faults))
+
+
+def _letters(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")

@@ -1,0 +1,73 @@
+"""What each place of a config accepts: a Callback, a Logger, a Dataset, ..."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lun.config.allowed import is_kind
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for a recipe: the kind of object it takes in words, a test of the object, and keys beside `params`.
+
+    `supplied`: parameters that the run fills in, so that the recipe may leave them out; `complete` is false where the
+    owner adds parameters of its own, so that nothing is missing.
+    """
+
+    kind: str = "a class or function"
+    test: Callable[[Any], bool] = callable
+    beside: tuple[str, ...] = ()
+    supplied: frozenset[str] = frozenset()
+    complete: bool = True
+
+
+def _class_of(*kinds: str) -> Callable[[Any], bool]:
+    names = frozenset(kinds)
+    return lambda found: is_kind(found, names)
+
+
+def _is_dataset(found: Any) -> bool:
+    """A function of ours may build one; a class has to look like one."""
+    if not inspect.isclass(found):
+        return callable(found)
+    return hasattr(found, "__len__") and (hasattr(found, "__getitem__") or hasattr(found, "example"))
+
+
+def _is_optimizer(found: Any) -> bool:
+    return not inspect.isclass(found) or hasattr(found, "step")
+
+
+MODEL = Slot("a LightningModule", _class_of("lightning.pytorch.core.module.LightningModule"),
+             beside=("base_learning_rate", "scale_lr"))
+DATA = Slot("a LightningDataModule", _class_of("lightning.pytorch.core.datamodule.LightningDataModule"))
+CALLBACK = Slot("a Callback", _class_of("lightning.pytorch.callbacks.callback.Callback"))
+LOGGER = Slot("a Logger", _class_of("lightning.pytorch.loggers.logger.Logger"),
+              supplied=frozenset({"save_dir", "name", "version"}))
+DATASET = Slot("a dataset (a class with __len__ and __getitem__ or example)", _is_dataset,
+               beside=("dataloader_params",))
+OPTIMIZER = Slot("an optimizer (a class with step, or a function that makes one)", _is_optimizer, complete=False)
+OWNED = Slot(complete=False)
+ANY = Slot()
+
+DATASETS = ("train", "validation", "test", "predict")
+
+
+def slot_of_parameter(name: str, otherwise: Slot) -> Slot:
+    """The slot that a parameter's name says: what ends in `config` is built, and completed, by its owner."""
+    if name == "optimizer_config":
+        return OPTIMIZER
+    return OWNED if name.endswith("config") else otherwise
+
+
+def slot_of_annotation(annotation: Any) -> Slot | None:
+    """The slot of a parameter that is annotated with a class, or None where the annotation names no one class."""
+    if not inspect.isclass(annotation) or annotation.__module__ in ("builtins", "collections.abc", "typing"):
+        return None
+    if getattr(annotation, "_is_protocol", False):
+        return None
+    return Slot(f"a {annotation.__name__}",
+                lambda found: not inspect.isclass(found) or issubclass(found, annotation))

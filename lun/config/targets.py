@@ -1,0 +1,60 @@
+"""From a target's import path to the object, with a suggestion where there is none."""
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from typing import Any
+
+from ldm.errors import Fault
+from ldm.util import get_obj_from_str
+from lun.config.allowed import LIBRARIES, OURS, may_import, refusal
+from lun.config.errors import did_you_mean
+
+
+def find_target(path: str, allow: Sequence[str] = ()) -> Any:
+    """The class or function at `path`. Raises `Fault` CFG04, or DEP01 where a package that it needs is missing.
+
+    A path outside the allowed packages is not even imported; what is found is not called.
+    """
+    what = f"cannot load target {path}"
+    if not may_import(path, allow):
+        allowed = ", ".join((*OURS, *LIBRARIES, *allow))
+        raise Fault("CFG04", what, why=f"a config may only name objects of {allowed}", fix=_allowing(path))
+    found = _imported(path, what)
+    if reason := refusal(found, allow):
+        raise Fault("CFG04", f"target {path} is refused", why=reason,
+                    fix="write a class or function of your own in lun/local and name that")
+    return found
+
+
+def _imported(path: str, what: str) -> Any:
+    try:
+        return get_obj_from_str(path)
+    except Fault as fault:
+        raise Fault("CFG04", what, why=fault.why, fix=_suggestion(path)) from fault
+    except ModuleNotFoundError as error:
+        raise Fault("DEP01", what, why=f"it needs the package {error.name}, which is not installed",
+                    fix=f"pip install -c constraints.txt {(error.name or '').partition('.')[0]}") from error
+    except Exception as error:  # importing runs the module, which may fail in any way
+        raise Fault("CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}") from error
+
+
+def _suggestion(path: str) -> str:
+    """The nearest name in the deepest part of `path` that exists."""
+    names = path.split(".")
+    for size in range(len(names) - 1, 0, -1):
+        parent = ".".join(names[:size])
+        try:
+            found = get_obj_from_str(parent) if size > 1 else importlib.import_module(parent)
+        except (Fault, ImportError):
+            continue
+        known = {name for name in dir(found) if not name.startswith("_")} | set(getattr(found, "__all__", ()))
+        known |= {module.name for module in pkgutil.iter_modules(getattr(found, "__path__", []))}
+        return did_you_mean(names[size], known, prefix=parent + ".")
+    return ""
+
+
+def _allowing(path: str) -> str:
+    near = did_you_mean(path.partition(".")[0], (*OURS, *LIBRARIES))
+    allow = f"--allow {path.partition('.')[0]} if you trust that package"
+    return f"{near}   Or {allow}" if near else allow

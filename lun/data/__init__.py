@@ -1,0 +1,1 @@
+"""Pictures and captions: which example comes next, and how it is read."""

@@ -1,0 +1,44 @@
+"""Caption files: text in, one line out."""
+
+import logging
+import os
+from pathlib import Path
+
+from ldm.errors import Fault
+
+log = logging.getLogger(__name__)
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks, doubled spaces and surrounding space."""
+    return " ".join(text.split())
+
+
+class CaptionReader:
+    """Reads caption files; tells once if one of them is not UTF-8."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def __call__(self, path: str | os.PathLike[str]) -> str:
+        """The caption in file `path` on one line; an empty file is an empty caption.
+
+        UTF-8 with or without a byte order mark, UTF-16 with one, else Latin-1. Raises `Fault` DAT04 if the file cannot
+        be read.
+        """
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise Fault("DAT04", f"cannot read caption {os.fspath(path)}", why=error.strerror or str(error)) from error
+        return one_line(self._decoded(data, path))
+
+    def _decoded(self, data: bytes, path: str | os.PathLike[str]) -> str:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return data.decode("utf-16", errors="replace")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            if not self.told:
+                log.warning("caption %s is not UTF-8; it and others like it are read as Latin-1", os.fspath(path))
+                self.told = True
+            return data.decode("latin-1")

@@ -1,0 +1,85 @@
+"""What a dataset returns for one picture and what the network receives for several: the keys, written down once."""
+
+from collections.abc import Sequence
+from typing import Any, Required, TypedDict
+
+import torch
+from torch import Tensor
+
+from ldm.errors import Fault
+
+
+class Example(TypedDict, total=False):
+    """One picture and what is known about it."""
+
+    image: Tensor
+    """(h, w, 3) float32 in [-1, 1]"""
+    caption: Required[str]
+    slot: int
+    """place in the endless sequence of examples; every random draw of this example is keyed by it"""
+    moments: Tensor
+    """(2z, h/f, w/f): mean and log-variance of the first stage, in place of `image`"""
+    mask: Tensor
+    """(h, w) float32: how much each pixel counts in the loss"""
+    weight: float
+    """how much this example counts in the loss"""
+    original_size: tuple[int, int]
+    """(height, width) of the file in pixels"""
+    crop: tuple[int, int]
+    """(top, left) of the crop in pixels of the resized picture"""
+    target_size: tuple[int, int]
+    """(height, width) of `image` in pixels"""
+
+
+class Batch(TypedDict, total=False):
+    """The same keys for b examples."""
+
+    image: Tensor
+    """(b, h, w, 3) float32 in [-1, 1]"""
+    caption: Required[list[str]]
+    slot: Required[Tensor]
+    """(b,) int64"""
+    moments: Tensor
+    """(b, 2z, h/f, w/f)"""
+    mask: Tensor
+    """(b, h, w) float32"""
+    weight: Tensor
+    """(b,) float32"""
+    original_size: Tensor
+    """(b, 2) int64"""
+    crop: Tensor
+    """(b, 2) int64"""
+    target_size: Tensor
+    """(b, 2) int64"""
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    """One batch of `examples` in their order: tensors are stacked, numbers become tensors, text stays a list.
+
+    Raises `Fault` DAT09 if the examples do not have the same keys and shapes.
+    """
+    rows: Sequence[dict[str, Any]] = examples  # type: ignore[assignment]  # user's keys beyond the typed ones pass too
+    keys = rows[0].keys()
+    if any(row.keys() != keys for row in rows):
+        raise Fault("DAT09", "the examples of one batch have different keys",
+                    why=" / ".join(sorted({", ".join(sorted(row)) for row in rows})),
+                    fix="let the dataset return the same keys for every index")
+    return {key: _column(key, [row[key] for row in rows]) for key in keys}  # type: ignore[return-value]
+
+
+def _column(key: str, values: list[Any]) -> Any:
+    if isinstance(values[0], Tensor):
+        return _stack(key, values)
+    if isinstance(values[0], int | float | tuple):
+        made = torch.tensor(values)
+        return made.float() if made.is_floating_point() else made
+    return values
+
+
+def _stack(key: str, tensors: list[Tensor]) -> Tensor:
+    shapes = sorted({tuple(tensor.shape) for tensor in tensors})
+    if len(shapes) > 1:
+        raise Fault("DAT09", f"the pictures of one batch have different sizes ({key})",
+                    why="shapes " + ", ".join(map(str, shapes)),
+                    fix="data.params.batch_size=1, or one size for all pictures in the params of the data set")
+    return torch.stack(tensors)

@@ -1,0 +1,83 @@
+"""Any dataset, read by (slot, index), with the slot's own random draws."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.example import Example
+from lun.data.sampler import Key
+
+
+class Keyed(Dataset[Example]):
+    """`dataset` behind the batch contract: adds `slot`, hands over the slot's draws, checks the first example.
+
+    `dataset` has `__len__` and either `example(index, draws)` or `__getitem__(index)`; both return a map with `image`
+    (h, w, 3) in [-1, 1], tensor or array, and `caption`.
+    """
+
+    def __init__(self, dataset: Any, seed: int) -> None:
+        self.dataset = dataset
+        self.seed = seed
+        self.draws_itself = hasattr(dataset, "example")
+        self.checked = False
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, key: Key) -> Example:
+        """The example at `index` for `slot`. Raises `Fault` DAT08 if the dataset returns something else."""
+        slot, index = key
+        found = self.dataset.example(index, Draws(self.seed, slot)) if self.draws_itself else self.dataset[index]
+        if not self.checked:
+            check_example(found, self._origin(index))
+            self.checked = True
+        example: Example = {**found, "slot": slot}  # type: ignore[typeddict-item]  # checked above
+        if "image" in example:
+            example["image"] = torch.as_tensor(example["image"]).float()
+        return example
+
+    def _origin(self, index: int) -> str:
+        return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}, index {index}"
+
+
+def check_example(example: object, where: str) -> None:
+    """Raise `Fault` DAT08 unless `example` is a map with a sound `image` (or `moments`) and a text `caption`."""
+    if not isinstance(example, Mapping):
+        raise _broken("returns no map", where, f"got {type(example).__name__}")
+    if "image" not in example and "moments" not in example:
+        raise _broken("returns no image", where, f"it has the keys {', '.join(map(str, example)) or 'none'}")
+    if not isinstance(example.get("caption"), str):
+        got = f"caption is a {type(example['caption']).__name__}" if "caption" in example else "the key is missing"
+        raise _broken("returns no caption", where, got)
+    if "image" in example:
+        check_image(example["image"], where)
+
+
+def check_image(image: object, where: str) -> None:
+    """Raise `Fault` DAT08 unless `image` is a tensor or array (h, w, 3) of real numbers in [-1, 1]."""
+    if isinstance(image, np.ndarray):
+        image = torch.from_numpy(image)
+    if not isinstance(image, Tensor):
+        raise _broken(f"returns an image that is a {type(image).__name__}", where,
+                      "it must be a tensor; lun.data.images.to_array makes one of a PIL image")
+    shape = tuple(image.shape)
+    if len(shape) != 3 or shape[2] != 3:
+        hint = "; channels come last: image.permute(1, 2, 0)" if len(shape) == 3 and shape[0] == 3 else ""
+        raise _broken(f"returns an image of shape {shape}", where, f"it must be (height, width, 3){hint}")
+    if not image.is_floating_point():
+        raise _broken(f"returns an image of {image.dtype}", where, "it must be float32 in [-1, 1]: image / 127.5 - 1")
+    low, high = image.min().item(), image.max().item()
+    if not (low >= -1.001 and high <= 1.001):
+        hint = ": image / 127.5 - 1" if high > 2 else ""
+        raise _broken(f"returns an image with values {low:g} to {high:g}", where, f"it must lie in [-1, 1]{hint}")
+
+
+def _broken(what: str, where: str, why: str) -> Fault:
+    return Fault("DAT08", f"the dataset {what}", where=where, why=why,
+                 fix='return {"image": (h, w, 3) float32 in [-1, 1], "caption": "text"}')

@@ -1,0 +1,149 @@
+"""The data module that YAML files name: datasets from recipes, loaders that follow the training position."""
+
+import hashlib
+import logging
+from typing import Any
+
+from lightning.pytorch import LightningDataModule
+
+from ldm.diffusion.draws import key
+from ldm.errors import Fault
+from ldm.position import Position
+from ldm.util import Recipe, instantiate_from_config
+from lun.data.keyed import Keyed
+from lun.data.loader import Loader, available_cpus, loader_settings
+from lun.data.sampler import OnceBatchSampler, Order, PositionBatchSampler, Window
+
+log = logging.getLogger(__name__)
+
+_SPLITS = {"fit": ("train", "validation"), "validate": ("validation",), "test": ("test",), "predict": ("predict",)}
+
+
+class DataModuleFromConfig(LightningDataModule):
+    """Datasets built from recipes; a recipe may carry `dataloader_params` beside its `target` and `params`.
+
+    batch_size              examples of one micro-batch on one rank
+    num_workers             loader processes a rank; by default as many as `batch_size`, at most one for each CPU
+    shuffle_test_loader     read the test set in a shuffled order (always the same one)
+    shuffle_val_dataloader  the same for the validation set
+    wrap, use_worker_init_fn  accepted for files of 2022, without effect: every dataset is wrapped, every worker guarded
+    """
+
+    def __init__(self, batch_size: int, train: Recipe | None = None, validation: Recipe | None = None,
+                 test: Recipe | None = None, predict: Recipe | None = None, num_workers: int | None = None,
+                 wrap: bool = False, use_worker_init_fn: bool = False, shuffle_test_loader: bool = False,
+                 shuffle_val_dataloader: bool = False) -> None:
+        super().__init__()
+        if batch_size < 1:
+            raise Fault("CFG08", f"data.params.batch_size cannot be {batch_size}", why="it takes a number above 0")
+        splits = {"train": train, "validation": validation, "test": test, "predict": predict}
+        self.recipes: dict[str, Recipe] = {split: recipe for split, recipe in splits.items() if recipe is not None}
+        self.batch_size = batch_size
+        self.num_workers = min(batch_size, available_cpus()) if num_workers is None else num_workers
+        self.shuffled = {"test": shuffle_test_loader, "validation": shuffle_val_dataloader}
+        self.datasets: dict[str, Any] = {}
+        self.position: Position | None = None
+        self.window = Window(batch_size)
+        self.seed = 0
+        self.total_steps = 0
+
+    def follow(self, position: Position, window: Window, seed: int, total_steps: int) -> None:
+        """Tie the loaders to the run: where it stands, who reads what, its seed, and its length in optimizer steps."""
+        if window.batch_size != self.batch_size:
+            raise ValueError(f"the window has batch size {window.batch_size}, the data module {self.batch_size}")
+        self.position = position
+        self.window = window
+        self.seed = seed
+        self.total_steps = total_steps
+
+    def has(self, split: str) -> bool:
+        """Whether there is a dataset for `split`: train, validation, test or predict."""
+        return split in self.recipes
+
+    def dataset(self, split: str) -> Any:
+        """The dataset of `split`, built at the first call. Raises the `Fault` of its builder."""
+        if split not in self.datasets:
+            if not self.has(split):
+                raise Fault("CFG08", f"the config has no data set for {split}", where=f"data.params.{split}",
+                            fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}")
+            self.datasets[split] = _built(self.recipes[split], split)
+        return self.datasets[split]
+
+    def setup(self, stage: str | None = None) -> None:
+        """Build the datasets of `stage` (all without one), each once however often this is called."""
+        for split in _SPLITS.get(stage or "", tuple(self.recipes)):
+            if self.has(split):
+                self.dataset(split)
+
+    @property
+    def n(self) -> int:
+        """Examples in one epoch of training."""
+        return len(self.dataset("train"))
+
+    @property
+    def global_batch(self) -> int:
+        """Examples of one optimizer step over all ranks and micro-batches."""
+        return self.window.global_batch
+
+    @property
+    def epoch(self) -> int:
+        """How often the training set was read in full."""
+        return self.position.slot // self.n if self.position else 0
+
+    def fingerprint(self) -> str:
+        """What tells the training set from another: the dataset's own, else its class and length."""
+        train = self.dataset("train")
+        if hasattr(train, "fingerprint"):
+            return str(train.fingerprint())
+        return hashlib.sha256(f"{type(train).__module__}.{type(train).__qualname__}/{len(train)}".encode()).hexdigest()
+
+    def state_dict_of_data(self) -> dict[str, int | str]:
+        """What a resumed run compares with its own: a slot means the same example only while these stay equal."""
+        return {"n": self.n, "global_batch": self.global_batch, "fingerprint": self.fingerprint(), "seed": self.seed}
+
+    def train_dataloader(self) -> Loader:
+        """Batches of this rank without end, from the position on. Needs `follow` first."""
+        if self.position is None:
+            raise RuntimeError("the data module was not told the position: call follow() before training")
+        if self.n < self.global_batch:
+            log.info("%d images are fewer than the %d of one step, so that a step holds some of them more than once",
+                     self.n, self.global_batch)
+        batches = PositionBatchSampler(Order(self.n, self.seed), self.window, self.position,
+                                       self.total_steps * self.window.accumulate)
+        return Loader(Keyed(self.dataset("train"), self.seed), batches, **self._settings("train"))
+
+    def val_dataloader(self) -> Loader | list[Any]:
+        return self._once("validation")
+
+    def test_dataloader(self) -> Loader | list[Any]:
+        return self._once("test")
+
+    def predict_dataloader(self) -> Loader | list[Any]:
+        return self._once("predict")
+
+    def _once(self, split: str) -> Loader | list[Any]:
+        """Every example of `split` once over the ranks, with draws apart from training's; no loader without a set."""
+        if not self.has(split):
+            return []
+        dataset, seed = self.dataset(split), key(self.seed, split)
+        order = Order(len(dataset), seed, shuffle=self.shuffled.get(split, False))
+        return Loader(Keyed(dataset, seed), OnceBatchSampler(order, self.window), **self._settings(split))
+
+    def _settings(self, split: str) -> dict[str, Any]:
+        given = self.recipes[split].get("dataloader_params") or {}
+        return {"num_workers": self.num_workers} | loader_settings(given, f"data.params.{split}.dataloader_params")
+
+
+def _built(recipe: Recipe, split: str) -> Any:
+    try:
+        dataset = instantiate_from_config(recipe)
+    except Fault as fault:
+        fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
+        raise
+    if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
+        raise Fault("DAT08", f"{recipe['target']} is no data set", where=f"data.params.{split}",
+                    why="a data set has __len__ and __getitem__(index) or example(index, draws)")
+    if len(dataset) == 0:
+        raise Fault("DAT02", "0 images, so there is nothing to train on", where=f"data.params.{split}",
+                    why=f"{recipe['target']} has length 0")
+    return dataset

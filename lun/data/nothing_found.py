@@ -1,0 +1,118 @@
+"""What to tell a person whose folder holds no data set: what lies there instead, and which folder may be meant."""
+
+import difflib
+import os
+from pathlib import Path
+
+from ldm.errors import Fault
+from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, Listing, listing
+
+_SHOWN = 6
+_PROBED = 50
+
+
+def check_folder(root: Path) -> None:
+    """Raise `Fault` DAT01 unless `root` is a folder that can be listed."""
+    if not root.is_dir():
+        raise _no_folder(root)
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise Fault("DAT01", f"data folder cannot be read: {root}", where="--data_root", why="permission denied")
+
+
+def _no_folder(root: Path) -> Fault:
+    if root.exists():
+        return Fault("DAT01", f"data folder is a file: {root}", where="--data_root", fix=f"--data_root {root.parent}")
+    parent = next(folder for folder in root.absolute().parents if folder.is_dir())
+    try:
+        inside = listing(parent)
+    except OSError as error:
+        return Fault("DAT01", f"data folder not found: {root}", where="--data_root",
+                     why=f"the nearest existing parent is {parent}, which cannot be read: {error.strerror}")
+    near = _similar(root, parent, inside)
+    fix = f"--data_root {_quoted(near)}" if near else "pass an existing folder; in a container, mount it first"
+    return Fault("DAT01", f"data folder not found: {root}", where="--data_root",
+                 why=f"the nearest existing parent is {parent}, which contains: {contents(inside)}", fix=fix)
+
+
+def _similar(root: Path, parent: Path, inside: Listing) -> Path | None:
+    """What `root` may be a misspelling of: its first unknown part read as a folder that `parent` has."""
+    wanted, *rest = root.absolute().relative_to(parent).parts
+    names = difflib.get_close_matches(wanted, inside.folders, n=1)
+    whole = [parent.joinpath(name, *rest) for name in names]
+    return next((folder for folder in [*whole, *(parent / name for name in names)] if folder.is_dir()), None)
+
+
+def no_images(root: Path) -> Fault:
+    """`Fault` DAT02 if nothing lies in `root` or its folders, else DAT03 with what was found there."""
+    top = listing(root)
+    below = {name: _listed(root / name) for name in top.folders[:_PROBED]}
+    if not (top.others or top.captions) and all(inside.is_empty for inside in below.values()):
+        return Fault("DAT02", "0 images, so there is nothing to train on", where=str(root),
+                     why="the folder is empty" if top.is_empty else f"it holds only empty folders: {contents(top)}",
+                     fix="--data_root DIR, a folder with images")
+    why = f"found instead: {contents(top)}"
+    nearest = _most_images(root, below)
+    if nearest is not None:
+        why += f".  {nearest.relative_to(root).as_posix()}/ holds {_counted(len(listing(nearest).images), 'image')}"
+        if nearest.name in CAPTION_FOLDER and nearest.parent != root:
+            nearest = nearest.parent
+    return Fault("DAT03", f"no images in {root} (looked for {' '.join(EXTENSIONS)} there, in img/ and in images/)",
+                 where="--data_root", why=why,
+                 fix=f"--data_root {_quoted(nearest)}" if nearest else "--data_root DIR, a folder with images")
+
+
+def no_captions(root: Path, images: int, caption_folder: str, image_folder: str, first: str) -> Fault:
+    """`Fault` DAT04 for a data set of `images` images, none of which has a text file; `first` is one of their names."""
+    text = first.rpartition(".")[0] + ".txt"
+    beside = caption_folder == image_folder
+    place = "next to the images" if beside else f"in {caption_folder}/ that is named like an image of {image_folder}/"
+    put = f"put {text} next to {first}" if beside else f"put {caption_folder}/{text} for {image_folder}/{first}"
+    sibling = CAPTION_FOLDER.get(root.name)
+    if not image_folder and sibling and (root.parent / sibling).is_dir():
+        put = f"--data_root {_quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
+    return Fault("DAT04", f"none of the {images} images has a caption", where=str(root), why=f"no .txt {place}",
+                 fix=f"{put}, or use one text for all: "
+                     'data.params.train.params.default_caption="photo of sks cat"\n'
+                     "or train without text: data.params.train.params.allow_empty_captions=true")
+
+
+def contents(inside: Listing) -> str:
+    """A folder's contents in words: `3 folders (img/ log/ model/), 12 .mp4 files`."""
+    parts = []
+    if inside.folders:
+        more = " ..." if len(inside.folders) > _SHOWN else ""
+        names = " ".join(f"{name}/" for name in inside.folders[:_SHOWN])
+        parts.append(f"{_counted(len(inside.folders), 'folder')} ({names}{more})")
+    counts = {"image": len(inside.images), ".txt file": len(inside.captions)}
+    parts += [_counted(number, word) for word, number in counts.items() if number]
+    parts += [_counted(number, _word(extension)) for extension, number in inside.others.most_common(_SHOWN)]
+    return ", ".join(parts) or "nothing"
+
+
+def _word(extension: str) -> str:
+    return f"{extension} file" if extension.startswith(".") else "other file"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
+def _listed(folder: Path) -> Listing:
+    try:
+        return listing(folder)
+    except OSError:  # a folder that cannot be read is no better place to look
+        return Listing()
+
+
+def _most_images(root: Path, below: dict[str, Listing]) -> Path | None:
+    """The folder one or two levels below `root` that holds the most images."""
+    counts = {root / name: len(inside.images) for name, inside in below.items()}
+    for name, inside in below.items():
+        for deeper in inside.folders[:_PROBED]:
+            counts[root / name / deeper] = len(_listed(root / name / deeper).images)
+    best = max(counts, key=lambda folder: counts[folder], default=None)
+    return best if best is not None and counts[best] else None
+
+
+def _quoted(folder: Path) -> str:
+    return f"'{folder}'" if " " in str(folder) else str(folder)

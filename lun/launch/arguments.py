@@ -1,0 +1,33 @@
+"""What a command line says."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The parsed command line; `overrides` are `key.sub=value` and `~key.sub` in the order in which they were given."""
+
+    base: tuple[str, ...] = ()
+    train: bool = False
+    resume: str | None = None
+    init_from: str | None = None
+    name: str | None = None
+    postfix: str = ""
+    logdir: str = "logs"
+    seed: int | None = None
+    project: str | None = None
+    debug: bool = False
+    scale_lr: str | None = None
+    """`none`, `linear` or `sqrt`; None where the flag was not given."""
+    no_test: bool = False
+    data_root: str | None = None
+    datadir_in_name: bool = True
+    check: bool = False
+    print_config: bool = False
+    accept_change: tuple[str, ...] = ()
+    time_limit: int | None = None
+    """Seconds."""
+    allow: tuple[str, ...] = ()
+    help: bool = False
+    version: bool = False
+    overrides: tuple[str, ...] = ()

@@ -1,0 +1,66 @@
+"""How a run ends for the shell: faults become messages and exit codes, bugs become a crash report."""
+
+import os
+import platform
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ldm.errors import Fault
+from lun.launch import log, report
+from lun.launch.record import versions
+from lun.launch.rundir import VARIABLE
+
+INTERRUPTED = 130
+
+
+def reported(program: Callable[[], int], words: Sequence[str]) -> int:
+    """Run `program` and return its exit code; whatever it raises is told in words."""
+    try:
+        return program()
+    except Fault as fault:
+        return _told([fault])
+    except ExceptionGroup as group:
+        faults, others = group.split(Fault)
+        return _told(list(faults.exceptions)) if faults and not others else _bug(group, words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
+        return _bug(error, words)
+    finally:
+        log.forget()
+        os.environ.pop(VARIABLE, None)
+
+
+def _told(faults: list[Fault]) -> int:
+    report.show(faults)
+    for fault in faults:
+        log.to_file_alone(fault.render())
+    if os.environ.get("LUN_DEBUG") == "1":
+        traceback.print_exc()
+    return report.exit_code_of(faults)
+
+
+def _bug(error: BaseException, words: Sequence[str]) -> int:
+    text = "".join(traceback.format_exception(error))
+    log.to_file_alone(text)
+    saved = _save_crash(text, words)
+    summary = str(error).splitlines()[0] if str(error) else "no message"
+    report.show([Fault("BUG", f"unexpected {type(error).__name__}: {summary}", why="this is a fault of the program", fix=saved)])
+    if os.environ.get("LUN_DEBUG") == "1" or VARIABLE not in os.environ:
+        print(text)
+    return report.OUR_FAULT
+
+
+def _save_crash(text: str, words: Sequence[str]) -> str:
+    """Write what a bug report needs into the run directory; before there is one the traceback is shown instead."""
+    run = os.environ.get(VARIABLE)
+    if not run:
+        return "the traceback follows; attach it to a bug report"
+    path = Path(run) / "crash.txt"
+    facts = [f"{name} {number}" for name, number in versions().items()] + [platform.platform()]
+    try:
+        path.write_text("\n".join([" ".join(words), *facts, "", text]), encoding="utf-8")
+    except OSError as failure:
+        return f"{path} could not be written ({failure.strerror}); LUN_DEBUG=1 shows the traceback"
+    return f"attach {path} to a bug report; it holds versions, command line and traceback"

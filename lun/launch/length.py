@@ -1,0 +1,75 @@
+"""How long a run is, in optimizer steps, and how often it validates: the only place where epochs become steps."""
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.errors import Fault
+from ldm.util import get_obj_from_str
+
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True)
+class Length:
+    """max_steps (-1: only a time limit ends the run) and the steps between validations."""
+
+    max_steps: int
+    val_every: int
+
+
+def steps_for_epochs(epochs: float, n: int, global_batch: int) -> int:
+    """Steps in which every one of `n` examples is seen `epochs` times; the last batch may run into the next epoch."""
+    return max(1, math.ceil(epochs * n / global_batch))
+
+
+def settle_length(trainer: Mapping[str, Any], n: int, global_batch: int, has_time_limit: bool = False) -> Length:
+    """Read `max_steps`, `max_epochs` and `val_check_interval` of `lightning.trainer` for `n` training examples."""
+    steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
+    found = []
+    if steps is not None and steps >= 0:
+        found.append(steps)
+    if epochs is not None and epochs >= 0:
+        found.append(steps_for_epochs(epochs, n, global_batch))
+    if not found and not has_time_limit:
+        raise Fault(
+            "CFG03",
+            "nothing says how long to train",
+            where="lightning.trainer",
+            why="neither max_steps nor max_epochs nor a time limit is set",
+            fix="--max_steps 10000    (or --max_epochs 10, or --time-limit 8:00)",
+        )
+    epoch = steps_for_epochs(1, n, global_batch)
+    return Length(min(found, default=NO_LIMIT), _val_every(trainer.get("val_check_interval"), epoch))
+
+
+def _val_every(interval: int | float | None, epoch: int) -> int:
+    if interval is None:
+        return min(2000, epoch)
+    if isinstance(interval, float):
+        return max(1, math.ceil(interval * epoch))
+    return interval
+
+
+def fill_horizon(scheduler_config: dict[str, Any] | None, max_steps: int) -> None:
+    """Give a schedule its `total_steps` where its signature has one and the config does not say it; in place.
+
+    A schedule's horizon belongs to the run's first start: it is stored with the config and kept when a run goes on.
+    """
+    if not scheduler_config:
+        return
+    names = inspect.signature(get_obj_from_str(scheduler_config["target"])).parameters
+    params = scheduler_config.setdefault("params", {})
+    if "total_steps" not in names or params.get("total_steps") is not None:
+        return
+    if max_steps == NO_LIMIT:
+        raise Fault(
+            "CFG03",
+            f"{scheduler_config['target']} needs to know how long the run is",
+            where="model.params.scheduler_config",
+            why="only a time limit ends this run",
+            fix="model.params.scheduler_config.params.total_steps=10000",
+        )
+    params["total_steps"] = max_steps

@@ -1,0 +1,213 @@
+"""What goes to the console and to `console.log`: plain messages, each warning once, without other libraries' noise."""
+
+import logging
+import os
+import re
+import sys
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+OURS = ("lun", "ldm")
+LIGHTNING = ("lightning", "lightning.pytorch", "lightning.fabric")
+ID = re.compile(r"(warning|note|error)\[([A-Z]+\d*)\]")
+COLOURS = {"error": "\033[31m", "warning": "\033[33m", "note": "\033[36m"}
+PLAIN = "\033[0m"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A message of another library that tells a person nothing; `pattern` has to match its beginning."""
+
+    pattern: str
+    reason: str
+
+
+NOISE = (
+    Noise(r"💡 Tip: ", "advertises services of Lightning's makers"),
+    Noise(r"GPU available: ", "the start of a run names the device"),
+    Noise(r"TPU available: ", "the start of a run names the device"),
+    Noise(r"HPU available: ", "the start of a run names the device"),
+    Noise(r"Using (16bit|bfloat16) .*Automatic Mixed Precision", "the start of a run names the precision"),
+    Noise(r"`Trainer\.fit` stopped: `max_steps", "the end of a run is told by us, in steps of ours"),
+    Noise(r"`Trainer\(.*\)` was configured so", "repeats the config, in words of Lightning's epochs"),
+    Noise(r"Restor(ing|ed) (all )?states from the checkpoint", "a resume is told by us, with its step"),
+    Noise(r"(\x1b\[.m)*LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES", "the start of a run names the device"),
+    Noise(r"Loading `train_dataloader` to estimate", "an inside of Lightning"),
+    Noise(r"The '\w+' does not have many workers", "PRF01 says so when, and only when, training waits for data"),
+    Noise(r"You're resuming from a checkpoint that ended before the epoch ended", "our sampler knows its place"),
+    Noise(r"Found \d+ module\(s\) in eval mode at the start of training", "frozen parts are meant to be in eval mode"),
+    Noise(r"Checkpoint directory .* exists and is not empty", "savers of ours know the files of their run"),
+    Noise(r"The number of training batches \(.*\) is smaller than the logging interval", "our epoch is endless"),
+    Noise(r"`isinstance\(treespec, LeafSpec\)` is deprecated", "a matter between Lightning and torch"),
+)
+
+_handlers: list[logging.Handler] = []
+_early: list[logging.LogRecord] = []
+_counted: Counter[str] = Counter()
+_said: set[str] = set()
+_python_shows = warnings.showwarning
+
+
+def configure(run_directory: Path | None, rank: int = 0) -> None:
+    """Send what our code, Lightning and Python's warnings say to the console (rank 0) and to `console.log` of a run.
+
+    May be called again, at first without a directory: what was said by then is written to the file, too. Call it after
+    the import of Lightning as well, which adds a handler to the console. Other ranks write `console.rank3.log` and
+    show nothing.
+    """
+    _detach()
+    root = logging.getLogger()
+    if rank == 0:
+        _handlers.append(Console())
+    _handlers.append(_to_file(run_directory, rank) if run_directory else Memory())
+    for handler in _handlers:
+        handler.filters.insert(0, Quiet())
+        root.addHandler(handler)
+    for name in OURS:
+        logging.getLogger(name).setLevel(logging.INFO)
+    _unburden_libraries()
+    warnings.showwarning = _log_warning
+
+
+def forget() -> None:
+    """Undo `configure` and start counting afresh, as a second run in the same process needs it."""
+    _detach()
+    for memory in (_early, _counted, _said):
+        memory.clear()
+    warnings.showwarning = _python_shows
+
+
+def warning_counts() -> dict[str, int]:
+    """How often each warning came up so far, by id; those without one are counted as "other"."""
+    return dict(_counted)
+
+
+def warning_summary() -> str:
+    """`3 warnings: DAT06 x2, DAT07`, or nothing if there were none."""
+    total = sum(_counted.values())
+    if not total:
+        return ""
+    listed = (name if count == 1 else f"{name} x{count}" for name, count in sorted(_counted.items()))
+    return f"{total} warning{'s' * (total != 1)}: {', '.join(listed)}"
+
+
+class Quiet(logging.Filter):
+    """Drops `NOISE`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not any(re.match(noise.pattern, record.getMessage()) for noise in NOISE)
+
+
+class Once(logging.Filter):
+    """Lets a warning or note through once, by its id or, without one, by its text; counts the warnings."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        kind, name = _identity(text)
+        if kind == "error" or (kind is None and record.levelno != logging.WARNING):
+            return True
+        if kind != "note":
+            _counted[name or "other"] += 1
+        key = name or text
+        fresh = key not in _said
+        _said.add(key)
+        return fresh
+
+
+class Console(logging.Handler):
+    """Messages alone, on the standard output; above a progress bar if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.addFilter(Once())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            stream = sys.stdout
+            text = self.format(record)
+            if _coloured(stream):
+                text = _paint(text, record)
+            encoding = getattr(stream, "encoding", None) or "utf-8"
+            text = text.encode(encoding, "replace").decode(encoding)
+            bars = sys.modules.get("tqdm")
+            if bars is not None and stream.isatty():
+                bars.tqdm.write(text, file=stream)
+            else:
+                stream.write(text + "\n")
+                stream.flush()
+        except Exception:  # a closed pipe must not end a training run; logging's own hook decides
+            self.handleError(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message; its traceback only where LUN_DEBUG asks for it, since `console.log` has it."""
+        if os.environ.get("LUN_DEBUG") == "1":
+            return super().format(record)
+        text = record.getMessage()
+        unnamed = record.levelno >= logging.WARNING and _identity(text)[0] is None
+        return f"{'error' if record.levelno >= logging.ERROR else 'warning'}: {text}" if unnamed else text
+
+
+class Memory(logging.Handler):
+    """Keeps records until there is a run directory."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _early.append(record)
+
+
+def _to_file(run_directory: Path, rank: int) -> logging.Handler:
+    run_directory.mkdir(parents=True, exist_ok=True)
+    name = "console.log" if rank == 0 else f"console.rank{rank}.log"
+    handler = logging.FileHandler(run_directory / name, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    for record in _early:
+        handler.emit(record)
+    _early.clear()
+    return handler
+
+
+def _unburden_libraries() -> None:
+    """Let messages of libraries reach our handlers, once: several add a handler of their own when imported."""
+    for name in LIGHTNING:
+        logging.getLogger(name).propagate = True
+    for logger in list(logging.Logger.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger) and logger.propagate:
+            logger.handlers = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
+
+
+def _detach() -> None:
+    for handler in _handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    _handlers.clear()
+
+
+def _identity(text: str) -> tuple[str | None, str | None]:
+    """(kind, id) of a message such as `warning[DAT06]: ...`, (None, None) of any other."""
+    found = ID.match(text)
+    return (found[1], found[2]) if found else (None, None)
+
+
+def _coloured(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _paint(text: str, record: logging.LogRecord) -> str:
+    kind, colon, rest = text.partition(":")
+    colour = COLOURS.get(kind.partition("[")[0])
+    return f"{colour}{kind}{PLAIN}{colon}{rest}" if colour and colon else text
+
+
+def _log_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    """A Python warning as a message, without the source line that raised it."""
+    logging.getLogger("py.warnings").warning("%s", message)
+
+
+def to_file_alone(text: str) -> None:
+    """Write a message to `console.log` only: the console has it already."""
+    record = logging.LogRecord("lun", logging.ERROR, __file__, 0, "%s", (text,), None)
+    for handler in _handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.emit(record)

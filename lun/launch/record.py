@@ -1,0 +1,74 @@
+"""What `run.json` holds: who ran what, with which versions, and how it ended."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "lightning", "diffusers", "transformers", "omegaconf", "numpy", "pillow", "safetensors")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One start of a run, all of it plain values.
+
+    status        running, done, stopped or failed
+    started       ISO time; `ended` is empty while it runs
+    attempt       1 for the first start, then 2, ...
+    resumed_from  a checkpoint below the run directory
+    data          n, global_batch, fingerprint and seed, as checkpoints hold them
+    total_steps   the schedule's horizon
+    """
+
+    status: str
+    started: str
+    argv: list[str]
+    seed: int | None = None
+    attempt: int = 1
+    resumed_from: str | None = None
+    ended: str = ""
+    exit_code: int | None = None
+    steps: int = 0
+    total_steps: int | None = None
+    threads: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    warnings: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Any]) -> "RunRecord | None":
+        """The record in a stored map; keys of other versions are left out, None where one is missing."""
+        known = {entry.name: rows[entry.name] for entry in fields(cls) if entry.name in rows}
+        return cls(**known) if {"status", "started", "argv"} <= known.keys() else None
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that decide a result; those not installed are left out."""
+    found = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def program_commit() -> str | None:
+    """The git commit of this program, with `+` where files were changed; None outside a checkout or without git."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return commit + ("+" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()

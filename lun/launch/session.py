@@ -1,0 +1,220 @@
+"""One start of a run: what is built for it, how it is described, and how it is carried out."""
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Trainer
+
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.weights import count_parameters
+from ldm.util import instantiate_from_config
+from lun.callbacks.final import FinalCheckpoint
+from lun.callbacks.position import FollowPosition
+from lun.callbacks.stops import Stops
+from lun.data.module import DataModuleFromConfig
+from lun.data.sampler import Window
+from lun.launch import log as console
+from lun.launch.arguments import Arguments
+from lun.launch.length import Length, fill_horizon, settle_length
+from lun.launch.outcome import Outcome
+from lun.launch.plan import PartSize, Plan
+from lun.launch.rate import describe_rate, scale_rule, scaled_rate
+from lun.launch.rebase import compare_data, list_changes, rebased_slot
+from lun.launch.record import RunRecord, program_commit, versions
+from lun.launch.resume import Resume
+from lun.launch.rundir import RunDirectory
+from lun.launch.settings import Settings, as_yaml
+from lun.launch.threads import settle_threads
+from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, count_ranks, require_device
+
+log = logging.getLogger(__name__)
+DEFAULT_RATE = 1.0e-4
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a start needs, built but not yet run: nothing has been written so far."""
+
+    arguments: Arguments
+    settings: Settings
+    resume: Resume | None
+    model: DDPM
+    data: DataModuleFromConfig
+    window: Window
+    length: Length
+    now: datetime = field(default_factory=datetime.now)
+
+    @classmethod
+    def prepare(cls, settings: Settings, arguments: Arguments, resume: Resume | None) -> "Session":
+        """Build data and model without weights; raises `Fault` for whatever would stop the run later.
+
+        What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
+        """
+        config = settings.config
+        trainer = settings.lightning("trainer")
+        require_device(trainer)
+        data = instantiate_from_config(config["data"])
+        data.setup("fit")
+        window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), count_ranks(trainer))
+        length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
+        fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
+        config["seed"] = settle_seed(config.get("seed"))
+        model = instantiate_from_config(config["model"])
+        model.seed = config["seed"]
+        model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
+        model.resumed = resume is not None
+        data.follow(model.position, window, config["seed"], length.max_steps)
+        session = cls(arguments, settings, resume, model, data, window, length)
+        session.require_weights_and_data()
+        return session
+
+    def require_weights_and_data(self) -> None:
+        """Raise `Fault` MOD06 or MOD01 for a new run, RES03 for a resumed one that would see other examples."""
+        if self.resume is None:
+            self.model.require_weights()
+        elif stored := self.resume.stored.get("data"):
+            ranks, accumulate = self.window.world_size, self.window.accumulate
+            fault = compare_data(
+                stored,
+                self.data.state_dict_of_data(),
+                devices=ranks,
+                accumulate=accumulate,
+                accepted=self.arguments.accept_change,
+            )
+            if fault:
+                raise fault
+
+    # Describing it
+
+    def plan(self) -> Plan:
+        config = self.settings.config
+        train = config["data"]["params"]["train"].get("params") or {}
+        return Plan(
+            configs=self.settings.files,
+            overrides=len(self.arguments.overrides),
+            data=str(train.get("data_root", config["data"]["params"]["train"]["target"])),
+            n=self.data.n,
+            n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
+            model=type(self.model).__name__,
+            parts=tuple(
+                PartSize(name, count_parameters(part), part.trained) for name, part in self.model.part_recipes().items()
+            ),
+            batch_size=self.window.batch_size,
+            accumulate=self.window.accumulate,
+            devices=self.window.world_size,
+            max_steps=self.length.max_steps,
+            rate=describe_rate(*rate_of(config["model"]), self.window.global_batch),
+        )
+
+    def show_plan(self) -> None:
+        for line in self.plan().lines():
+            log.info("%s", line)
+
+    def say_how_to_train(self, words: Sequence[str]) -> None:
+        log.info("note[CLI01]: this was only the plan; nothing was trained")
+        log.info("  fix:   add -t to train:   python main.py %s -t", " ".join(words))
+
+    # Carrying it out
+
+    def fit(self, words: Sequence[str]) -> int:
+        """Train; returns the exit code."""
+        stored = self.resume.stored if self.resume else {}
+        threads = settle_threads(stored.get("threads"))
+        run = self.run_directory()
+        console.configure(run.path)
+        log.info("writing  %s", run.path)
+        attempt = self.resume.attempt if self.resume else 1
+        source = self.resume.resumed_from if self.resume else None
+        started = RunRecord(
+            status="running",
+            started=self.now.isoformat(timespec="seconds"),
+            argv=["main.py", *words],
+            seed=self.model.seed,
+            attempt=attempt,
+            resumed_from=source,
+            total_steps=self.length.max_steps,
+            threads=threads,
+            data=self.data.state_dict_of_data(),
+            versions=versions(),
+            commit=program_commit(),
+        )
+        stops = Stops(self.arguments.time_limit)
+        position = FollowPosition(attempt, source, self.changed_slot())
+        trainer = self.trainer(run, position, stops)
+        if trainer.is_global_zero:
+            self.write_down(run, started)
+        if self.resume:
+            log.info("resumed  %s at step %d", self.resume.checkpoint, self.resume.step)
+        return Outcome(run, started, stops, self.model, trainer).of(
+            lambda: trainer.fit(
+                self.model,
+                datamodule=self.data,
+                ckpt_path=str(self.resume.checkpoint) if self.resume else None,
+                weights_only=True,
+            )
+        )
+
+    def run_directory(self) -> RunDirectory:
+        if self.resume:
+            self.resume.run.announce()
+            return self.resume.run
+        train = self.settings.config["data"]["params"]["train"].get("params") or {}
+        return RunDirectory.create(
+            Path(self.arguments.logdir),
+            self.arguments.name or run_name(self.settings.files),
+            train.get("data_root"),
+            self.arguments.datadir_in_name and self.arguments.data_root is not None,
+            self.arguments.postfix,
+            now=self.now,
+        )
+
+    def changed_slot(self) -> int | None:
+        """Where to go on in the data if an accepted change makes the stored slot meaningless."""
+        stored = self.resume.stored if self.resume else {}
+        if not stored.get("data") or not list_changes(stored["data"], self.data.state_dict_of_data()):
+            return None
+        slot = rebased_slot(stored["position"]["slot"], stored["data"]["n"], self.data.n)
+        log.info("note: data or batch changed as accepted; going on at the start of epoch %d", slot // self.data.n)
+        return slot
+
+    def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
+        own = build_callbacks(self.settings.lightning("callbacks"))
+        callbacks = [position, *own, stops, FinalCheckpoint()]
+        loggers = build_loggers(self.settings.lightning("logger"), run.path)
+        settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
+        trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path)
+        window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
+        self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)
+        return trainer
+
+    def write_down(self, run: RunDirectory, record: RunRecord) -> None:
+        config = self.settings.config
+        project = {name: value for name, value in config.items() if name != "lightning"}
+        lightning = {"lightning": config.get("lightning") or {}}
+        run.save_configs(as_yaml(project), as_yaml(lightning), as_yaml(config), now=self.now)
+        run.write_record(record)
+        run.link_latest()
+
+
+def settle_seed(seed: int | None) -> int:
+    """0 unless another is asked for; -1 draws one. It is shown, and stored with the run."""
+    if seed == -1:
+        seed = secrets.randbelow(2**31)
+    log.info("seed     %d", seed or 0)
+    return seed or 0
+
+
+def rate_of(model: Mapping[str, Any]) -> tuple[float, Any]:
+    """(base learning rate, scaling rule) of the `model` section."""
+    return model.get("base_learning_rate", DEFAULT_RATE), scale_rule(model.get("scale_lr"))
+
+
+def run_name(files: Sequence[str]) -> str:
+    """The last config that is no overlay of `configs/options/` gives a run its name."""
+    named = [Path(file) for file in files if Path(file).parent.name != "options"]
+    return (named or [Path("run")])[-1].stem

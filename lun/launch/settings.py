@@ -1,0 +1,99 @@
+"""From a parsed command line to the configuration of the run: files, flags, old spellings, checks."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from ldm.errors import Fault
+from lun.config.check import check, warnings
+from lun.config.compat.upgrade import upgrade
+from lun.config.load import Merged, load_layers
+from lun.launch.arguments import Arguments
+from lun.launch.defaults import DEFAULTS
+from lun.launch.resume import Resume
+
+MISSING = "???"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The configuration, checked and in today's spelling; `notes` are to be said once; `files` are its layers."""
+
+    config: dict[str, Any]
+    notes: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def lightning(self, section: str) -> dict[str, Any]:
+        """One part of the `lightning` section: trainer, callbacks, logger."""
+        return dict((self.config.get("lightning") or {}).get(section) or {})
+
+
+def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
+    """Merge, translate and check. Raises `Fault` or an ExceptionGroup of all that is wrong."""
+    files = layers_of(arguments, resume)
+    written = load_layers(files, arguments.overrides)
+    merged = load_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
+    merged, notes, faults = upgrade(merged)
+    faults += missing_values(merged) + check(merged, arguments.allow)
+    if faults:
+        raise ExceptionGroup("faults in the configuration", faults)
+    return Settings(merged.config, (*notes, *warnings(merged)), merged.files)
+
+
+def layers_of(arguments: Arguments, resume: Resume | None) -> list[str]:
+    """The files to merge: those of `--base`, else what the resumed run stored."""
+    if arguments.base or resume is None:
+        return list(arguments.base)
+    if resume.run.resolved_config.exists():
+        return [str(resume.run.resolved_config)]
+    return [str(path) for path in sorted(resume.run.configs.glob("*.yaml"))]  # a run of 2022
+
+
+def flags_as_overrides(arguments: Arguments, config: dict[str, Any]) -> list[str]:
+    """What flags say, as settings of the command line."""
+    said = {
+        "seed": arguments.seed,
+        "model.scale_lr": arguments.scale_lr,
+        "model.params.ckpt_path": arguments.init_from,
+    }
+    said |= dict.fromkeys(data_roots(config), arguments.data_root)
+    return [f"{path}={json.dumps(value, ensure_ascii=False)}" for path, value in said.items() if value is not None]
+
+
+def data_roots(config: dict[str, Any]) -> list[str]:
+    """The settings that `--data_root` means: training's, and validation's unless that was set apart."""
+    train, validation = (_data_root(config, split) for split in ("train", "validation"))
+    shared = validation is not None and validation in (MISSING, train)
+    return [f"data.params.{split}.params.data_root" for split in ("train", *(["validation"] if shared else []))]
+
+
+def _data_root(config: dict[str, Any], split: str) -> str | None:
+    """Where `split` reads from: `???` if it does not say, None where there is no such split."""
+    recipe = ((config.get("data") or {}).get("params") or {}).get(split)
+    return (recipe.get("params") or {}).get("data_root", MISSING) if isinstance(recipe, dict) else None
+
+
+def missing_values(merged: Merged) -> list[Fault]:
+    """One fault for each setting that is `???`, which a person has to say."""
+    return [
+        Fault(
+            "CFG07",
+            f"{'.'.join(path)} has no value",
+            where=merged.where(path),
+            fix="--data_root DIR" if path[-1] == "data_root" else f"{'.'.join(path)}=VALUE",
+        )
+        for path in _missing(merged.config, ())
+    ]
+
+
+def _missing(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if isinstance(value, dict):
+        return [found for key, item in value.items() for found in _missing(item, (*path, str(key)))]
+    return [path] if value == MISSING else []
+
+
+def as_yaml(config: Any) -> str:
+    """A configuration as YAML text that reads back as it is."""
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))

@@ -1,0 +1,42 @@
+"""How many CPU threads to compute with: what this process may use, not what happens to be idle.
+
+The count decides the last bits of sums, so a run stores it and a resumed one takes it over.
+"""
+
+import logging
+import math
+import os
+from pathlib import Path
+
+import torch
+
+log = logging.getLogger(__name__)
+
+
+def available_cores() -> int:
+    """Cores by affinity, cut down to the control group's CPU quota (a container's `--cpus`), at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, _quota(Path("/sys/fs/cgroup")))))
+
+
+def _quota(root: Path) -> float:
+    """CPUs that the control group grants: version 2's `cpu.max`, else version 1's two files; infinite if unlimited."""
+    try:
+        if (root / "cpu.max").exists():
+            limit, period = (root / "cpu.max").read_text().split()[:2]
+        else:
+            limit = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+        return math.inf if limit in ("max", "-1") else int(limit) / int(period)
+    except (OSError, ValueError):  # no control groups here: nothing is limited by them
+        return math.inf
+
+
+def settle_threads(stored: int | None) -> int:
+    """Set torch's thread count: `LUN_THREADS`, else what the resumed run used, else the available cores."""
+    asked = os.environ.get("LUN_THREADS")
+    count = int(asked) if asked else stored or available_cores()
+    torch.set_num_threads(count)
+    if stored and count != stored:
+        log.warning("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)
+    return count

@@ -1,0 +1,80 @@
+"""Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.loggers import Logger
+
+from ldm.errors import Fault
+from ldm.util import Recipe, instantiate_from_config
+from lun.launch.length import Length
+
+# Lightning sees one endless epoch: it neither counts epochs, nor cuts batches to ranks, nor saves by itself.
+OURS: Mapping[str, Any] = {
+    "max_epochs": -1,
+    "check_val_every_n_epoch": None,
+    "use_distributed_sampler": False,
+    "enable_checkpointing": False,
+    "enable_model_summary": False,
+}
+NOT_PASSED_ON = ("max_steps", "max_epochs", "val_check_interval", "enable_progress_bar")
+
+
+def require_device(trainer: Mapping[str, Any]) -> None:
+    """Raise `Fault` DEV01 if a GPU was asked for and torch sees none."""
+    asked = trainer.get("accelerator")
+    if asked in ("gpu", "cuda") and not torch.cuda.is_available():
+        build = "a CPU build" if torch.version.cuda is None and torch.version.hip is None else "a GPU build without a usable device"
+        raise Fault(
+            "DEV01",
+            f"accelerator {asked} was asked for, but torch sees none",
+            where="lightning.trainer.accelerator",
+            why=f"torch {torch.__version__} is {build}",
+            fix="LUN_TORCH=cuda bash scripts/setup.sh --reinstall-torch    (AMD: LUN_TORCH=rocm)    ·    no GPU: --accelerator cpu",
+        )
+
+
+def build_callbacks(recipes: Mapping[str, Recipe | None]) -> list[Callback]:
+    """The configured callbacks; a name set to null is left out."""
+    return [instantiate_from_config(recipe) for recipe in recipes.values() if recipe is not None]
+
+
+def build_loggers(recipes: Mapping[str, Recipe | None], run: Path) -> list[Logger]:
+    """The configured loggers, writing below the run directory unless they say where."""
+    return [_build_logger(recipe, run) for recipe in recipes.values() if recipe is not None]
+
+
+def _build_logger(recipe: Recipe, run: Path) -> Logger:
+    params = {"save_dir": str(run)} | dict(recipe.get("params") or {})
+    logger: Logger = instantiate_from_config({"target": recipe["target"], "params": params})
+    return logger
+
+
+def count_ranks(config: Mapping[str, Any]) -> int:
+    """How many processes will train, for any spelling of devices and nodes: Lightning is asked, nothing is written."""
+    return Trainer(**_settings(config), logger=False, enable_progress_bar=False).world_size
+
+
+def build_trainer(
+    config: Mapping[str, Any], length: Length, validates: bool, callbacks: list[Callback], loggers: list[Logger], run: Path
+) -> Trainer:
+    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches."""
+    settings = _settings(config) | {
+        "max_steps": length.max_steps,
+        "val_check_interval": length.val_every * config.get("accumulate_grad_batches", 1),
+    }
+    if not validates:
+        settings["limit_val_batches"] = 0
+    bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
+    return Trainer(
+        **settings, callbacks=callbacks, logger=loggers or False, enable_progress_bar=bar, default_root_dir=str(run)
+    )
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
+    return given | dict(OURS)

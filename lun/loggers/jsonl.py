@@ -1,0 +1,77 @@
+"""Metrics as one JSON object a line, for scripts and for people with `grep`."""
+
+import json
+import math
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+LONGEST_LINE = 1 << 20
+
+
+class JsonlLogger(Logger):
+    """Appends `{"step": 25, "time": 1763703182.1, "train/loss": 0.41, ...}` to `<save_dir>/<name>.jsonl` at each call.
+
+    `time` is in seconds since 1970. Numbers that JSON does not have become the strings "nan", "inf" and "-inf". A
+    resumed run goes on in the same file; only rank 0 writes; each line has left the process when the call returns.
+    """
+
+    def __init__(self, save_dir: str = "", name: str = "metrics") -> None:
+        super().__init__()
+        self._folder = Path(save_dir)
+        self._name = name
+        self._opened = False
+
+    @property
+    def path(self) -> Path:
+        return self._folder / f"{self._name}.jsonl"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    @property
+    def save_dir(self) -> str:
+        return str(self._folder)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        values = {name: plain(value) for name, value in metrics.items()}
+        line = json.dumps({"step": step, "time": round(time.time(), 3), **values}, allow_nan=False)
+        if not self._opened:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            mend(self.path)
+            self._opened = True
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the run directory holds the whole config."""
+
+
+def plain(value: Any) -> float | int | str:
+    """A metric as a value that JSON has."""
+    number = value.item() if hasattr(value, "item") else value
+    if isinstance(number, float) and not math.isfinite(number):
+        return str(number)
+    return number if isinstance(number, int | float) else str(number)
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line that a crash left unfinished."""
+    if not path.exists():
+        return
+    with path.open("rb+") as stream:
+        end = stream.seek(0, 2)
+        start = max(0, end - LONGEST_LINE)
+        stream.seek(start)
+        stream.truncate(start + stream.read().rfind(b"\n") + 1)

@@ -1,0 +1,44 @@
+"""The program: parse, load, check, plan, run directory, model, data, trainer, fit."""
+
+import sys
+from collections.abc import Sequence
+
+from lun.launch import cli
+from lun.launch.arguments import Arguments
+from lun.launch.ending import reported
+from lun.launch.usage import usage, version
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _start(cli.parse(words), words), words)
+
+
+def _start(arguments: Arguments, words: list[str]) -> int:
+    if arguments.help or arguments.version:
+        print(usage() if arguments.help else version())
+        return 0
+    # What follows imports torch, which takes seconds; what is above answers at once.
+    from lun.launch import log
+    from lun.launch.resume import find_checkpoint
+    from lun.launch.settings import as_yaml, read_settings
+
+    log.configure(None)
+    resume = find_checkpoint(arguments.resume) if arguments.resume else None
+    settings = read_settings(arguments, resume)
+    if arguments.print_config:
+        print(as_yaml(settings.config), end="")
+        return 0
+    if arguments.check:
+        print("the configuration has no faults")
+        return 0
+
+    from lun.launch.session import Session
+
+    session = Session.prepare(settings, arguments, resume)
+    session.show_plan()
+    if not arguments.train:
+        session.say_how_to_train(words)
+        return 0
+    return session.fit(words)

@@ -1,0 +1,25 @@
+"""What every test starts from: no network, one thread, and property tests that draw the same examples each time."""
+
+import os
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when a hub library is first imported
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Sums depend on the number of threads, and equality to the bit needs a fixed one whatever ran before."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The folder that holds main.py."""
+    return Path(__file__).resolve().parents[1]

@@ -1,0 +1,163 @@
+"""The objective: what the network is shown, what is compared, and which numbers come back."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.loss import Absolute
+from ldm.diffusion.noise import Gaussian
+from ldm.diffusion.objective import Objective
+from ldm.diffusion.path import DDPMPath, corrupt
+from ldm.diffusion.prediction import Prediction, target
+from ldm.diffusion.timesteps import Range
+from ldm.diffusion.weighting import MinSNR
+from ldm.errors import Fault
+
+X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)
+DRAWS = BatchDraws(5, [10, 11, 12])
+COND = Conditioning()
+
+
+class Recording(nn.Module):
+    """Answers with a fixed multiple of its input and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        self.seen = x_t, t, cond
+        return self.factor.to(x_t.dtype) * x_t
+
+
+def test_the_network_is_shown_the_corrupted_input_its_timestep_and_the_conditioning() -> None:
+    objective, network = Objective(DDPMPath(50)), Recording()
+    losses = objective(network, X0, COND, DRAWS)
+    x_t, t, cond = network.seen
+    noise = Gaussian()(DRAWS, X0.shape[1:])
+    assert torch.equal(x_t, corrupt(X0, noise, *objective.path.coefficients(t)))
+    assert t.dtype == torch.int64
+    assert torch.equal(losses.t, t)
+    assert cond is COND
+
+
+@pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
+def test_a_network_that_knows_the_answer_loses_nothing(prediction: Prediction) -> None:
+    objective = Objective(DDPMPath(50), prediction)
+    noise = Gaussian()(DRAWS, X0.shape[1:])
+
+    def network(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        return target(prediction, X0, noise, *objective.path.coefficients(t))
+
+    losses = objective(network, X0, COND, DRAWS)
+    assert losses.simple.tolist() == [0, 0, 0]
+    assert losses.weighted.tolist() == [0, 0, 0]
+
+
+def test_the_simple_loss_is_the_mean_squared_error_of_each_example() -> None:
+    noise = Gaussian()(DRAWS, X0.shape[1:])
+    losses = Objective(DDPMPath(50))(lambda x_t, t, cond: torch.zeros_like(x_t), X0, COND, DRAWS)
+    torch.testing.assert_close(losses.simple, (noise**2).mean((1, 2, 3)))
+    assert torch.equal(losses.weighted, losses.simple)
+
+
+def test_another_loss_takes_the_place_of_the_squared_one() -> None:
+    noise = Gaussian()(DRAWS, X0.shape[1:])
+    objective = Objective(DDPMPath(50), loss=Absolute())
+    losses = objective(lambda x_t, t, cond: torch.zeros_like(x_t), X0, COND, DRAWS)
+    torch.testing.assert_close(losses.simple, noise.abs().mean((1, 2, 3)))
+
+
+def test_the_weighting_of_the_noise_level_enters_the_weighted_loss_alone() -> None:
+    plain = Objective(DDPMPath(50), "v")(Recording(), X0, COND, DRAWS)
+    weighted = Objective(DDPMPath(50), "v", weighting=MinSNR(1.0))(Recording(), X0, COND, DRAWS)
+    alpha, sigma = DDPMPath(50).coefficients(plain.t)
+    assert torch.equal(weighted.simple, plain.simple)
+    torch.testing.assert_close(weighted.weighted, plain.simple * (alpha**2 / sigma**2).clamp(max=1) * sigma**2)
+
+
+def test_an_examples_own_weight_enters_the_weighted_loss_alone() -> None:
+    plain = Objective(DDPMPath(50))(Recording(), X0, COND, DRAWS)
+    weighted = Objective(DDPMPath(50))(Recording(), X0, COND, DRAWS, weight=torch.tensor([1.0, 0.0, 2.0]))
+    assert torch.equal(weighted.simple, plain.simple)
+    torch.testing.assert_close(weighted.weighted, plain.simple * torch.tensor([1.0, 0.0, 2.0]))
+
+
+def test_errors_outside_of_the_mask_do_not_count() -> None:
+    mask = torch.zeros(3, 1, 4, 4)
+    mask[..., :2] = 1
+    network = Recording()
+    Objective(DDPMPath(50))(network, X0, COND, DRAWS)
+    shown = network.seen[0].clone()
+
+    def other_outside(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        return 0.5 * shown + 100 * (1 - mask)
+
+    masked = Objective(DDPMPath(50))(network, X0, COND, DRAWS, mask=mask)
+    changed = Objective(DDPMPath(50))(other_outside, X0, COND, DRAWS, mask=mask)
+    torch.testing.assert_close(masked.simple, changed.simple)
+    assert not torch.equal(masked.simple, Objective(DDPMPath(50))(network, X0, COND, DRAWS).simple)
+
+
+def test_an_example_loses_the_same_in_any_micro_batch() -> None:
+    objective, network = Objective(DDPMPath(50)), Recording()
+    together = objective(network, X0, COND, DRAWS)
+    apart = [objective(network, X0[i : i + 1], COND, BatchDraws(5, [10 + i])) for i in range(3)]
+    assert together.t.tolist() == [losses.t.item() for losses in apart]
+    torch.testing.assert_close(together.weighted, torch.cat([losses.weighted for losses in apart]))
+
+
+def test_the_same_draws_give_the_same_losses() -> None:
+    objective, network = Objective(DDPMPath(50)), Recording()
+    first = objective(network, X0, COND, DRAWS).weighted
+    torch.rand(10)
+    assert torch.equal(first, objective(network, X0, COND, BatchDraws(5, [10, 11, 12])).weighted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_losses_are_float32_around_a_network_in_half_precision(dtype: torch.dtype) -> None:
+    objective, network = Objective(DDPMPath(50), "v").to(dtype), Recording().to(dtype)
+    x0 = X0.to(dtype)
+    losses = objective(network, x0, COND, DRAWS)
+    assert network.seen[0].dtype == dtype
+    assert losses.simple.dtype == losses.weighted.dtype == torch.float32
+    output = (0.5 * network.seen[0]).float()
+    alpha, sigma = DDPMPath(50).coefficients(losses.t)
+    wanted = target("v", x0.float(), Gaussian()(DRAWS, X0.shape[1:]), alpha, sigma)
+    torch.testing.assert_close(losses.simple, ((output - wanted) ** 2).mean((1, 2, 3)))
+
+
+def test_gradients_reach_the_network() -> None:
+    network = Recording()
+    Objective(DDPMPath(50))(network, X0, COND, DRAWS).weighted.mean().backward()
+    assert network.factor.grad is not None
+    assert network.factor.grad.abs() > 0
+
+
+def test_pure_noise_has_a_finite_loss_and_gradient() -> None:
+    path = DDPMPath(50, zero_terminal_snr=True)
+    objective = Objective(path, "x0", timesteps=Range(49, 50), weighting=MinSNR())
+    network = Recording()
+    losses = objective(network, X0, COND, DRAWS)
+    losses.weighted.mean().backward()
+    assert losses.t.tolist() == [49, 49, 49]
+    assert losses.weighted.isfinite().all()
+    assert network.factor.grad is not None
+    assert network.factor.grad.isfinite()
+
+
+def test_eps_without_terminal_signal_is_a_fault_that_names_the_way_out() -> None:
+    with pytest.raises(Fault) as fault:
+        Objective(DDPMPath(50, zero_terminal_snr=True), "eps")
+    assert fault.value.id == "CFG03"
+    assert "v" in fault.value.fix
+
+
+def test_two_objectives_do_not_share_their_default_path() -> None:
+    assert Objective().path is not Objective().path
+
+
+def test_an_objective_adds_nothing_to_a_checkpoint() -> None:
+    assert Objective().state_dict() == {}

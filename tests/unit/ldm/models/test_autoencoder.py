@@ -1,0 +1,131 @@
+"""The autoencoder's keys, weights and shapes."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.loaders.single_file_utils import convert_ldm_vae_checkpoint
+from torch import Tensor
+
+from ldm.checkpoint.parts import FIRST_STAGE
+from ldm.checkpoint.write import write_safetensors
+from ldm.errors import Fault
+from ldm.models.autoencoder import AutoencoderKL
+
+SD: dict[str, Any] = {
+    "double_z": True,
+    "z_channels": 4,
+    "resolution": 256,
+    "in_channels": 3,
+    "out_ch": 3,
+    "ch": 128,
+    "ch_mult": [1, 2, 4, 4],
+    "num_res_blocks": 2,
+    "attn_resolutions": [],
+    "dropout": 0.0,
+}
+DEMO = SD | {"resolution": 32, "ch": 32, "ch_mult": [1, 2, 2], "num_res_blocks": 1}
+TINY = DEMO | {"ch_mult": [1, 1]}
+
+
+def build(ddconfig: dict[str, Any], **options: Any) -> AutoencoderKL:
+    return AutoencoderKL(ddconfig, embed_dim=4, **{"from_scratch": True, **options})  # type: ignore[arg-type]
+
+
+def on_disk(model: AutoencoderKL) -> dict[str, Tensor]:
+    return model.to_disk(model.state_dict())
+
+
+def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def test_stable_diffusions_keys_and_shapes_are_exact() -> None:
+    with torch.device("meta"):
+        model = build(SD)
+    table = "\n".join(sorted(f"{FIRST_STAGE}{key} {tuple(value.shape)}" for key, value in on_disk(model).items()))
+    assert sum(p.numel() for p in model.parameters()) == 83_653_863
+    assert hashlib.sha256(table.encode()).hexdigest()[:16] == "9190c3ec1cf5cd6d"
+
+
+def test_the_demos_autoencoder_has_its_size() -> None:
+    with torch.device("meta"):
+        model = build(DEMO)
+    assert sum(p.numel() for p in model.parameters()) == 954_567
+    assert (model.downsampling, model.z_channels) == (4, 4)
+
+
+def test_the_library_converts_our_keys_to_its_own() -> None:
+    model = build(TINY)
+    converted = convert_ldm_vae_checkpoint(on_disk(model), dict(model.network.config))
+    assert equal(converted, dict(model.network.state_dict()))
+
+
+def test_going_to_disk_and_back_changes_no_bit() -> None:
+    model = build(TINY)
+    assert on_disk(model)["encoder.mid.attn_1.q.weight"].ndim == 4
+    assert equal(model.from_disk(on_disk(model)), model.state_dict())
+    assert equal(model.from_disk(model.state_dict()), model.state_dict())
+
+
+def test_moments_and_pictures_have_their_shapes() -> None:
+    model = build(DEMO)
+    with torch.no_grad():
+        moments = model.encode_moments(torch.zeros(1, 3, 16, 16))
+        pictures = model.decode(moments[:, :4])
+    assert moments.shape == (1, 8, 4, 4)
+    assert pictures.shape == (1, 3, 16, 16)
+
+
+def test_moments_are_those_of_the_library() -> None:
+    model = build(TINY)
+    x = torch.linspace(-1, 1, 3 * 8 * 8).view(1, 3, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(model.encode_moments(x), model.network.encode(x).latent_dist.parameters)
+
+
+@pytest.mark.parametrize("prefix", [FIRST_STAGE, "vae.", ""])
+def test_weights_come_from_a_file(prefix: str, tmp_path: Path) -> None:
+    source = build(TINY)
+    state = {prefix + key: value.half() for key, value in on_disk(source).items()}
+    path = str(tmp_path / "x.safetensors")
+    write_safetensors(path, state | {prefix + "loss.logvar": torch.ones(1)})
+    model = build(TINY, ckpt_path=path, from_scratch=False)
+    assert model.loaded_from == path
+    assert equal(model.state_dict(), {key: value.half().float() for key, value in source.state_dict().items()})
+
+
+def test_weights_come_from_a_pipelines_folder(tmp_path: Path) -> None:
+    source = build(TINY)
+    source.network.save_pretrained(tmp_path / "vae")
+    assert equal(build(TINY, ckpt_path=str(tmp_path)).state_dict(), source.state_dict())
+
+
+def test_attention_names_from_before_2023_are_known() -> None:
+    model = build(TINY)
+    old = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+    state = {}
+    for key, value in model.network.state_dict().items():
+        for new, name in old.items():
+            key = key.replace(f".{new}.", f".{name}.")
+        state[key] = value
+    assert any(".query." in key for key in state)
+    assert equal(model.from_disk(state), model.state_dict())
+
+
+def test_a_folder_of_another_network_is_refused_though_the_shapes_fit(tmp_path: Path) -> None:
+    source = build(TINY)
+    source.network.register_to_config(norm_num_groups=16)
+    source.network.save_pretrained(tmp_path)
+    with pytest.raises(Fault, match="norm_num_groups: 16 there, 32 here"):
+        build(TINY, ckpt_path=str(tmp_path))
+
+
+def test_ignored_keys_keep_their_own_start(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.safetensors")
+    write_safetensors(path, {key: torch.zeros_like(value) for key, value in on_disk(build(TINY)).items()})
+    model = build(TINY, ckpt_path=path, ignore_keys=["decoder.conv_out"])
+    assert model.network.decoder.conv_out.weight.abs().sum() > 0
+    assert model.network.decoder.conv_in.weight.abs().sum() == 0

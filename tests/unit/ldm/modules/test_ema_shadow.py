@@ -1,0 +1,122 @@
+"""The fp32 copy: right for parameters of any dtype and layout, never poisoned, and updated without temporaries."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from ldm.modules.ema import LitEma
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def network(dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4)).to(dtype)
+
+
+@torch.no_grad()
+def train(model: nn.Module, seed: int) -> None:
+    """A stand-in for one optimizer step."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
+
+
+def flat(ema: LitEma) -> Tensor:
+    return torch.cat([view.flatten() for view in ema.averaged_state().values()])
+
+
+def one_number(value: float, dtype: torch.dtype = torch.float32) -> tuple[dict[str, nn.Parameter], nn.Parameter]:
+    parameter = nn.Parameter(torch.full((4,), value, dtype=dtype))
+    return {"w": parameter}, parameter
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parameters_of_any_dtype_move_an_fp32_average_by_the_exact_distance(dtype: torch.dtype) -> None:
+    weights, parameter = one_number(1.0, dtype)
+    ema = LitEma(weights, decay=0.9999, warmup=False, update_every=1)
+    parameter.data.fill_(1.5)
+    ema.update(1)
+    assert flat(ema).dtype == torch.float32
+    assert flat(ema)[0].item() - 1.0 == pytest.approx(0.5e-4, rel=1e-2)
+    for step in range(2, 101):
+        ema.update(step)
+    assert flat(ema)[0].item() - 1.0 == pytest.approx(0.5 * (1 - 0.9999**100), rel=1e-3)
+
+
+def test_chunks_give_what_one_piece_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldm.modules.ema_shadow.CHUNK", 5)
+    model, reference = network(torch.bfloat16), network(torch.bfloat16).float()
+    chunked, whole = LitEma(model, update_every=1), LitEma(reference, update_every=1)
+    for step in range(1, 5):
+        train(model, step)
+        reference.load_state_dict(model.state_dict())
+        chunked.update(step)
+        whole.update(step)
+    assert torch.equal(flat(chunked), flat(whole))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parameters_in_channels_last_order_are_averaged_in_place(dtype: torch.dtype) -> None:
+    model, plain = network(dtype)[0], network(dtype)[0]
+    model.to(memory_format=torch.channels_last)
+    ema, expected = LitEma(model, update_every=1), LitEma(plain, update_every=1)
+    for step in (1, 2):
+        train(model, step)
+        train(plain, step)
+        ema.update(step)
+        expected.update(step)
+    assert torch.equal(flat(ema), flat(expected))
+
+
+def test_the_average_is_one_block_of_memory_in_the_order_of_the_names() -> None:
+    model = network()
+    state = LitEma(model).averaged_state()
+    assert list(state) == [name for name, _ in model.named_parameters()]
+    assert len({view.untyped_storage().data_ptr() for view in state.values()}) == 1
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weights_that_are_not_finite_are_skipped_counted_and_made_up_for(bad: float, dtype: torch.dtype) -> None:
+    weights, parameter = one_number(0.0, dtype)
+    ema = LitEma(weights, decay=0.9, warmup=False, update_every=5)
+    parameter.data.fill_(1.0)
+    parameter.data[2] = bad
+    ema.update(5)
+    assert (ema.skipped_nonfinite, ema.last_update, flat(ema).tolist()) == (1, 0, [0.0] * 4)
+    parameter.data[2] = 1.0
+    ema.update(10)
+    assert flat(ema)[2].item() == pytest.approx(1 - 0.9**10, rel=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(torch.float16, 60_000.0), (torch.float32, 3e38)])
+def test_finite_weights_whose_sum_overflows_are_not_skipped(dtype: torch.dtype, large: float) -> None:
+    weights, parameter = one_number(large, dtype)
+    ema = LitEma(weights, update_every=1)
+    assert parameter.sum().isinf()
+    ema.update(1)
+    assert (ema.skipped_nonfinite, ema.last_update) == (0, 1)
+
+
+def allocated(act: Callable[[], object]) -> int:
+    """Bytes that operators allocate during `act`, whether or not they are freed again."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        act()
+    return sum(max(0, event.self_cpu_memory_usage) for event in record.events())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_update_allocates_nothing_of_the_size_of_the_model(dtype: torch.dtype) -> None:
+    weights = {f"w{i}": nn.Parameter(torch.ones(1 << 20, dtype=dtype)) for i in range(8)}
+    ema, size = LitEma(weights, update_every=1), 8 * (1 << 20) * 4
+    assert allocated(lambda: ema.update(1)) < size / 4
+    assert allocated(lambda: ema.update(2)) < size / 1000
+
+
+def test_the_measure_sees_the_temporaries_of_the_usual_formula() -> None:
+    shadow, weight = torch.ones(1 << 20), torch.zeros(1 << 20)
+    assert allocated(lambda: shadow.sub_(0.1 * (shadow - weight))) >= 2 * 4 * (1 << 20)

@@ -1,0 +1,89 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ldm.errors import Fault
+from lun.callbacks.atomic import AtomicIO, clean_leftovers, peek, unreadable
+
+STATE = {"state_dict": {"w": torch.arange(5000.0)}, "optimizer_states": [], "global_step": 1}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "a.ckpt"
+    AtomicIO().save_checkpoint(STATE, path)
+    return path
+
+
+def test_a_file_comes_back_as_it_was_saved_and_nothing_lies_beside_it(checkpoint):
+    assert torch.equal(AtomicIO().load_checkpoint(checkpoint)["state_dict"]["w"], STATE["state_dict"]["w"])
+    assert os.listdir(checkpoint.parent) == ["a.ckpt"]
+    assert unreadable(checkpoint) is None
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("unexpected pos 64 vs 0")])
+def test_a_write_that_fails_halfway_leaves_the_old_file_and_no_other(checkpoint, monkeypatch, error):
+    def failing(state, file):
+        file.write(b"half")
+        raise error
+
+    monkeypatch.setattr(torch, "save", failing)
+    with pytest.raises(type(error)):
+        AtomicIO().save_checkpoint(STATE, checkpoint)
+    assert os.listdir(checkpoint.parent) == ["a.ckpt"]
+    assert unreadable(checkpoint) is None
+
+
+def test_the_file_reaches_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    order = []
+    real_fsync, real_replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), real_fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append("replace"), real_replace(a, b)))
+    AtomicIO().save_checkpoint(STATE, tmp_path / "a.ckpt")
+    assert order == ["fsync", "replace", "fsync"]
+
+
+def test_the_first_file_must_be_readable_without_running_code(tmp_path):
+    path = tmp_path / "a.ckpt"
+    with pytest.raises(Fault, match="RES04"):
+        AtomicIO().save_checkpoint(STATE | {"root": tmp_path}, path)
+    assert not path.exists()
+
+
+def test_only_the_first_file_of_a_process_is_read_again(tmp_path, monkeypatch):
+    proven = []
+    monkeypatch.setattr("lun.callbacks.atomic._prove", proven.append)
+    io = AtomicIO()
+    for name in ("a.ckpt", "b.ckpt"):
+        io.save_checkpoint(STATE, tmp_path / name)
+    assert len(proven) == 1
+    assert io.written == tmp_path / "b.ckpt"
+
+
+def test_every_flipped_bit_and_every_cut_is_found(checkpoint):
+    whole = checkpoint.read_bytes()
+    for place in range(3000, len(whole) - 3000, 997):
+        checkpoint.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        assert unreadable(checkpoint), f"bit flipped at byte {place}"
+        checkpoint.write_bytes(whole[:place])
+        assert unreadable(checkpoint), f"cut at byte {place}"
+    checkpoint.write_bytes(b"")
+    assert unreadable(checkpoint)
+    assert peek(checkpoint) == {}
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    dead.wait()
+    living = os.getppid()
+    (tmp_path / "periodic").mkdir()
+    names = {number: tmp_path / "periodic" / f".a b.ckpt.tmp-{number}" for number in (dead.pid, living, os.getpid())}
+    other = tmp_path / ".a.ckpt.tmp-notes"
+    for path in (*names.values(), other):
+        path.touch()
+    clean_leftovers(tmp_path)
+    assert [path.exists() for path in names.values()] == [False, True, False]
+    assert other.exists()

@@ -1,0 +1,345 @@
+"""Pictures of a real tiny run, and the rest with stand-ins."""
+
+import json
+import logging
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
+from torch.utils.data import DataLoader
+
+from ldm.errors import Fault
+from ldm.position import Position
+from lun.callbacks.images import ImageLogger
+from lun.callbacks.pace import stopwatch
+from lun.callbacks.position import FollowPosition
+from lun.callbacks.progress import SmoothedProgressBar
+from lun.callbacks.throughput import Throughput
+from lun.loggers import JsonlLogger
+
+PROMPTS = ["fox, red background", "frog, blue background", "car, green background"]
+
+
+class Painter(pl.LightningModule):
+    """A model of two parameters that can be asked for pictures, and that remembers how it was asked."""
+
+    def __init__(self, averages: bool = True):
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+        self.frozen = nn.Dropout(0.5).eval()
+        self.position = Position()
+        self.model_ema = object() if averages else None
+        self.swapped = 0
+        self.asked = []
+        self.averaged = False
+
+    def on_train_start(self):
+        self.frozen.eval()
+
+    def training_step(self, batch, batch_idx):
+        return self.layer(batch["image"]).sub(batch["image"]).square().mean() + torch.rand(())
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss_simple", batch["image"].square().mean())
+
+    def window_completed(self, examples):
+        self.position.advance(examples)
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), 0.01)
+
+    @contextmanager
+    def ema_scope(self):
+        self.swapped += 1
+        self.averaged = True
+        yield
+        self.averaged = False
+
+    def log_images(self, batch, split, N=8, sample=True, **kwargs):
+        self.asked.append((split, self.position.step, sample, self.averaged))
+        assert not self.training and not torch.is_grad_enabled()
+        torch.rand(7)
+        images = batch["image"][:N].movedim(-1, 1)
+        return {"inputs": images, "reconstruction": -images, **({"samples": images} if sample else {})}
+
+    def sample_prompts(self, prompts, seeds, steps, guidance):
+        self.asked.append((tuple(prompts), tuple(seeds), steps, guidance, self.averaged))
+        torch.rand(7)
+        shade = 0.5 if self.averaged else -0.5
+        return torch.stack([torch.full((3, 8, 8), shade + seed / 1000) for seed in seeds])
+
+
+class Pictures(torch.utils.data.Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        image = torch.rand(8, 8, 3, generator=torch.Generator().manual_seed(index)) * 2 - 1
+        return {"image": image, "caption": PROMPTS[index % 3]}
+
+
+class Data(pl.LightningDataModule):
+    global_batch = 4
+    epoch = 0
+
+    def __init__(self, accumulate):
+        super().__init__()
+        self.micro_batch = 4 // accumulate
+
+    def train_dataloader(self):
+        return DataLoader(Pictures(64), batch_size=self.micro_batch)
+
+    def val_dataloader(self):
+        return DataLoader(Pictures(6), batch_size=3)
+
+
+def fit(folder, callbacks, loggers=False, steps=5, accumulate=1, averages=True):
+    torch.manual_seed(0)
+    model = Painter(averages)
+    trainer = pl.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        max_steps=steps,
+        max_epochs=-1,
+        accumulate_grad_batches=accumulate,
+        callbacks=[FollowPosition(), *callbacks],
+        logger=loggers,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=any(isinstance(c, SmoothedProgressBar) for c in callbacks),
+        val_check_interval=2 * accumulate,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=1,
+        log_every_n_steps=1,
+    )
+    trainer.fit(model, datamodule=Data(accumulate))
+    return model
+
+
+def steps_of(folder, key):
+    return [int(path.name.split("gs-")[1][:6]) for path in sorted(folder.glob(f"{key}_r-0_gs-*.png"))]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One real run of five optimizer steps of two micro-batches, with everything a person sees."""
+    folder = tmp_path_factory.mktemp("run")
+    logger = ImageLogger(batch_frequency=2, max_images=2, prompts=PROMPTS, log_images_kwargs={"ddim_steps": 3})
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logging.getLogger("lun").addHandler(handler)
+    logging.getLogger("lun").setLevel(logging.INFO)
+    loggers = [TensorBoardLogger(folder, name="tensorboard"), JsonlLogger(str(folder))]
+    model = fit(folder, [SmoothedProgressBar(), Throughput(), logger], loggers, accumulate=2)
+    logging.getLogger("lun").removeHandler(handler)
+    return SimpleNamespace(folder=folder, model=model, said=[r.getMessage() for r in records])
+
+
+def test_weights_are_bit_equal_with_and_without_pictures(tmp_path, run):
+    plain = fit(tmp_path, [], accumulate=2)
+    assert plain.position.step == run.model.position.step == 5
+    for name, weight in plain.state_dict().items():
+        assert torch.equal(weight, run.model.state_dict()[name]), name
+
+
+def test_pictures_exist_at_step_0_each_due_step_and_the_end_exactly_once(run):
+    images = run.folder / "images"
+    assert steps_of(images / "train", "inputs") == steps_of(images / "train", "reconstruction") == [0, 2, 4, 5]
+    assert steps_of(images / "samples", "samples") == steps_of(images / "samples", "samples_ema") == [0, 2, 4, 5]
+    assert [entry[1] for entry in run.model.asked if entry[0] == "train"] == [0, 2, 4, 5]
+
+
+def test_a_validation_shows_its_first_batch_once_and_the_sanity_check_shows_nothing(run):
+    assert steps_of(run.folder / "images" / "val", "inputs") == [2, 4]
+    assert [entry[1] for entry in run.model.asked if entry[0] == "val"] == [2, 4]
+
+
+def test_prompts_are_drawn_a_few_at_a_time_with_fixed_seeds_raw_and_averaged(run):
+    drawn = [entry for entry in run.model.asked if isinstance(entry[0], tuple)][:4]
+    few, rest = (tuple(PROMPTS[:2]), (42, 43), 3, 1.0), (tuple(PROMPTS[2:]), (44,), 3, 1.0)
+    assert drawn == [(*few, False), (*rest, False), (*few, True), (*rest, True)]
+    assert run.model.swapped == 4
+
+
+def test_with_prompts_captions_of_batches_are_not_sampled(run):
+    assert not any(entry[2] for entry in run.model.asked if entry[0] in ("train", "val"))
+    assert not list((run.folder / "images" / "train").glob("samples*"))
+
+
+def test_every_part_trains_on_in_the_mode_it_had(run):
+    assert run.model.layer[1].training and not run.model.frozen.training
+
+
+def test_samples_are_listed_with_prompt_seed_and_file(run):
+    folder = run.folder / "images" / "samples"
+    entries = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    assert len(entries) == 4 * 2 * 3
+    assert (entries[1]["step"], entries[1]["prompt"], entries[1]["seed"]) == (0, PROMPTS[1], 43)
+    assert all((folder / entry["file"]).exists() for entry in entries)
+
+
+def test_the_strip_shows_steps_and_the_real_pictures_of_validation(run):
+    with Image.open(run.folder / "images" / "samples" / "timeline.png") as strip:
+        assert strip.height > 9 * 64 and strip.width > 3 * 64
+
+
+def test_tags_are_constant_over_time(run):
+    (events,) = (run.folder / "tensorboard").glob("*/events*")
+    read = EventAccumulator(str(events), {"images": 0}).Reload()
+    assert set(read.Tags()["images"]) == {
+        "train/inputs",
+        "train/reconstruction",
+        "val/inputs",
+        "val/reconstruction",
+        "samples/sheet",
+        "samples_ema/sheet",
+    }
+    assert [image.step for image in read.Images("samples/sheet")] == [0, 2, 4, 5]
+
+
+def test_metrics_are_lines_of_json_with_speed_and_validation(run):
+    lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    speeds = [line for line in lines if "perf/step_ms" in line]
+    assert [line["step"] for line in speeds] == [2, 3, 4, 5]
+    assert all(0 < line["perf/step_ms"] < 60_000 and 0 <= line["perf/data_wait"] <= 1 for line in speeds)
+    assert any("val/loss_simple" in line for line in lines)
+
+
+def test_lightning_still_marks_fetching_and_callbacks(run):
+    watch = stopwatch(run.model.trainer)
+    assert watch.fetching > 0 and watch.between > 0
+
+
+def test_a_line_stays_after_each_validation_and_sampling(run):
+    assert len([line for line in run.said if line.startswith("step     2  loss") and "val 0." in line]) == 1
+    assert "step     4  samples → images/samples/samples_r-0_gs-000004_e-000000.png" in run.said
+    assert any(line.startswith("step 5/5  loss") for line in run.said)
+
+
+def test_without_prompts_captions_of_batches_are_sampled_raw_and_averaged(tmp_path):
+    model = fit(tmp_path, [ImageLogger(batch_frequency=100)], steps=2)
+    for split in ("train", "val"):
+        names = {path.name.split("_r-")[0] for path in (tmp_path / "images" / split).iterdir()}
+        assert names == {"inputs", "reconstruction", "samples", "samples_ema"}
+    assert not (tmp_path / "images" / "samples").exists()
+    assert [entry[3] for entry in model.asked] == [False, True] * 3
+
+
+# The same with stand-ins, where a real run would show no more
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    return SimpleNamespace(
+        default_root_dir=str(tmp_path),
+        max_steps=10,
+        is_global_zero=True,
+        global_rank=0,
+        loggers=[],
+        sanity_checking=False,
+        datamodule=SimpleNamespace(epoch=7),
+        precision_plugin=SimpleNamespace(forward_context=nullcontext),
+    )
+
+
+BATCH = {"image": torch.zeros(2, 8, 8, 3), "caption": PROMPTS[:2]}
+
+
+def arrive(callback, trainer, model, step, final=False):
+    model.position.step = step
+    if final:
+        callback.on_train_end(trainer, model)
+    else:
+        callback.on_train_batch_start(trainer, model, BATCH, 0)
+
+
+def drawn(tmp_path):
+    return steps_of(tmp_path / "images" / "train", "inputs")
+
+
+def test_the_file_name_tells_rank_step_and_our_epoch(trainer, tmp_path):
+    arrive(ImageLogger(), trainer, Painter(), 0)
+    assert (tmp_path / "images" / "train" / "inputs_r-0_gs-000000_e-000007.png").exists()
+
+
+def test_a_run_resumed_at_a_due_step_does_not_draw_it_again(trainer, tmp_path):
+    callback, model = ImageLogger(batch_frequency=5), Painter()
+    for step in (5, 6):
+        arrive(callback, trainer, model, step)
+    assert drawn(tmp_path) == []
+
+
+@pytest.mark.parametrize(("max_steps", "expected"), [(10, [0]), (7, [0, 7]), (-1, [0, 7])])
+def test_a_stop_draws_only_at_the_last_step_of_the_run(trainer, tmp_path, max_steps, expected):
+    trainer.max_steps = max_steps
+    callback, model = ImageLogger(batch_frequency=5), Painter()
+    arrive(callback, trainer, model, 0)
+    arrive(callback, trainer, model, 7, final=True)
+    assert drawn(tmp_path) == expected
+
+
+def test_a_disabled_logger_asks_the_model_for_nothing(trainer, tmp_path):
+    model = Painter()
+    arrive(ImageLogger(disabled=True), trainer, model, 0)
+    assert model.asked == [] and list(tmp_path.iterdir()) == []
+
+
+def test_other_ranks_compute_the_same_and_write_nothing(trainer, tmp_path):
+    first, other = Painter(), Painter()
+    arrive(ImageLogger(prompts=PROMPTS), trainer, first, 0)
+    trainer.is_global_zero, trainer.default_root_dir = False, str(tmp_path / "other")
+    arrive(ImageLogger(prompts=PROMPTS), trainer, other, 0)
+    assert other.asked == first.asked and not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("settings", [{"averages": False}, {"options": {"use_ema_scope": False}}])
+def test_without_averages_or_when_not_wanted_nothing_is_swapped(trainer, settings, tmp_path):
+    model = Painter(settings.get("averages", True))
+    arrive(ImageLogger(prompts=PROMPTS, log_images_kwargs=settings.get("options")), trainer, model, 0)
+    assert model.swapped == 0
+    assert steps_of(tmp_path / "images" / "samples", "samples_ema") == []
+
+
+def test_only_every_nth_validation_is_shown(trainer, tmp_path):
+    callback, model = ImageLogger(val_batch_frequency=2), Painter()
+    for step in range(1, 5):
+        callback.on_validation_start(trainer, model)
+        for index in range(2):
+            callback.on_validation_batch_start(trainer, model, BATCH, index)
+        arrive(callback, trainer, model, step)
+    assert steps_of(tmp_path / "images" / "val", "inputs") == [1, 3]
+
+
+def test_a_full_disk_costs_the_pictures_and_not_the_run(trainer, caplog, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lun.callbacks.images.write", full)
+    arrive(ImageLogger(), trainer, Painter(), 0)
+    assert "No space left" in caplog.text
+
+
+def test_a_logger_with_pictures_of_its_own_gets_the_sheet(trainer):
+    shown = []
+    trainer.loggers = [SimpleNamespace(log_image=lambda tag, sheets, step: shown.append((tag, len(sheets), step)))]
+    arrive(ImageLogger(), trainer, Painter(averages=False), 0)
+    assert shown == [("train/inputs", 1, 0), ("train/reconstruction", 1, 0), ("train/samples", 1, 0)]
+    shown.clear()
+    arrive(ImageLogger(log_images_to_loggers=False), trainer, Painter(), 0)
+    assert shown == []
+
+
+def test_a_setting_that_makes_no_sense_is_a_fault():
+    for settings in ({"batch_frequency": 0}, {"max_images": 0}, {"log_images_kwargs": {"ddim_step": 3}}):
+        with pytest.raises(Fault):
+            ImageLogger(**settings)

@@ -1,0 +1,46 @@
+import pytest
+import torch
+from torch import nn
+
+import lun.callbacks
+from lun.callbacks.saving import cause, weights_are_finite
+
+
+class FullDisk:
+    def write(self, data):
+        raise OSError(28, "No space left on device")
+
+    def flush(self):
+        pass
+
+
+def test_a_full_disk_is_named_though_the_zip_writer_hides_it():
+    with pytest.raises((RuntimeError, OSError)) as caught:
+        torch.save({"w": torch.ones(9)}, FullDisk())
+    assert cause(caught.value) == "No space left on device"
+
+
+def test_an_error_without_a_cause_is_named_by_its_first_line():
+    assert cause(RuntimeError("unexpected pos\nframe #0: ...")) == "unexpected pos"
+    assert cause(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_one_bad_weight_among_many_is_found(value):
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    assert weights_are_finite(module)
+    module[1].weight.data[2, 2] = value
+    assert not weights_are_finite(module)
+
+
+def test_frozen_weights_are_not_looked_at():
+    module = nn.Linear(3, 3).requires_grad_(False)
+    module.weight.data.fill_(float("nan"))
+    assert weights_are_finite(module)
+
+
+def test_every_public_callback_of_these_modules_can_be_named_from_the_package():
+    for name in ("AtStepBoundary", "FollowPosition", "AtomicIO", "Checkpoint", "FinalCheckpoint", "Stops"):
+        assert getattr(lun.callbacks, name).__name__ == name
+    with pytest.raises(AttributeError, match="Checkpont"):
+        lun.callbacks.Checkpont  # noqa: B018

@@ -1,0 +1,123 @@
+import os
+import signal
+import threading
+from contextlib import nullcontext
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+
+from lun.callbacks import Checkpoint, FinalCheckpoint, Stops
+from lun.callbacks.agreement import Agreement
+from lun.callbacks.atomic import peek
+
+
+class Signal(Callback):
+    """Sends this process a signal in the middle of a step, or of a validation."""
+
+    def __init__(self, number: int, step: int, hook: str = "on_before_zero_grad", times: int = 1) -> None:
+        def send(trainer, pl_module, *_):
+            if pl_module.position.step == step and not trainer.sanity_checking:
+                for _ in range(times):
+                    os.kill(os.getpid(), number)
+
+        setattr(self, hook, send)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 143)])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_a_signal_finishes_the_step_saves_and_stops(training, tmp_path, number, code, accumulate):
+    stops = Stops()
+    tiny = training(9, Signal(number, 2), stops, FinalCheckpoint(), accumulate=accumulate).fit()
+    assert stops.exit_code == code
+    assert tiny.module.position.step == 3
+    assert peek(tmp_path / "checkpoints/last.ckpt")["lun"]["position"]["step"] == 3
+
+
+def test_savers_before_it_act_at_the_step_of_the_stop(training, tmp_path):
+    training(9, Signal(signal.SIGTERM, 2), Checkpoint("every-3", every_n_train_steps=3), Stops()).fit()
+    assert os.listdir(tmp_path / "checkpoints") == ["every-3.ckpt"]
+
+
+def test_a_stop_adds_and_loses_no_validation_and_no_step(training, tmp_path):
+    straight = training(8, validate_every=2).fit().module
+    first = training(8, Signal(signal.SIGINT, 2), Stops(), FinalCheckpoint(), validate_every=2).fit().module
+    assert first.validated == [2]
+    second = training(8, Stops(), FinalCheckpoint(), validate_every=2).fit(tmp_path / "checkpoints/last.ckpt").module
+    assert first.validated + second.validated == straight.validated == [2, 4, 6, 8]
+    assert first.seen + second.seen == straight.seen
+    assert torch.equal(second.net.weight, straight.net.weight)
+
+
+def test_a_signal_during_a_validation_lets_it_finish(training):
+    stops = Stops()
+    hook = "on_validation_batch_start"
+    tiny = training(8, Signal(signal.SIGINT, 2, hook, times=1), stops, validate_every=2, limit_val_batches=1).fit()
+    assert tiny.module.validated == [2]
+    assert tiny.module.position.step == 2
+
+
+def test_a_second_ctrl_c_quits_without_saving(training, tmp_path):
+    stops = Stops()
+    with pytest.raises(SystemExit):
+        training(9, Signal(signal.SIGINT, 2, times=2), stops, FinalCheckpoint()).fit()
+    assert stops.exit_code == 130
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_the_first_ctrl_c_is_answered_at_once_and_only_once(training, caplog):
+    training(9, Signal(signal.SIGINT, 2), Stops(), FinalCheckpoint(), accumulate=3).fit()
+    assert caplog.text.count("stopping after this step, saving last.ckpt") == 1
+
+
+def test_the_time_limit_stops_like_sigterm(training, monkeypatch):
+    clock = iter(range(0, 10**6, 10))
+    monkeypatch.setattr("lun.callbacks.stops.time.monotonic", lambda: next(clock))
+    stops = Stops(time_limit=45)
+    tiny = training(99, stops).fit()
+    assert stops.exit_code == 143
+    assert 0 < tiny.module.position.step < 10
+
+
+def test_a_signal_in_the_last_step_does_not_undo_that_the_run_is_done(training):
+    stops = Stops()
+    tiny = training(3, Signal(signal.SIGTERM, 2), stops).fit()
+    assert (tiny.module.position.step, stops.exit_code) == (3, 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_handlers_from_before_come_back(training, fails):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    tiny = training(2, Stops())
+    if fails:
+        tiny.module.training_step = lambda batch, batch_idx: 1 / 0
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        tiny.fit()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
+
+
+def test_outside_the_main_thread_no_handler_is_touched(training):
+    tiny = training(2, Stops())
+    thread = threading.Thread(target=tiny.fit)
+    thread.start()
+    thread.join()
+    assert tiny.module.position.step == 2
+
+
+def test_one_rank_agrees_with_itself(training):
+    agreement = Agreement()
+    agreement.join(training(1).trainer)
+    assert agreement.largest(7) == 7
+
+
+def test_several_ranks_agree_over_a_group_of_their_own(tmp_path, training, monkeypatch):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        trainer = training(1).trainer
+        monkeypatch.setattr(type(trainer), "world_size", property(lambda self: 2))
+        agreement = Agreement()
+        agreement.join(trainer)
+        assert agreement._group is not None
+        assert agreement.largest(143) == 143
+    finally:
+        torch.distributed.destroy_process_group()

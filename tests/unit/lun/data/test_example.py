@@ -1,0 +1,37 @@
+"""Examples become a batch."""
+
+import pytest
+import torch
+
+from ldm.errors import Fault
+from lun.data.example import collate
+
+
+def example(slot: int, side: int = 2) -> dict:
+    return {"image": torch.full((side, side, 3), float(slot)), "caption": f"c{slot}", "slot": slot}
+
+
+def test_a_batch_keeps_the_order_of_its_examples():
+    batch = collate([example(7), example(3)])
+    assert batch["image"].shape == (2, 2, 2, 3)
+    assert batch["image"][:, 0, 0, 0].tolist() == [7.0, 3.0]
+    assert batch["caption"] == ["c7", "c3"]
+    assert batch["slot"].tolist() == [7, 3]
+    assert batch["slot"].dtype == torch.int64
+
+
+def test_sizes_and_weights_become_tensors():
+    batch = collate([example(0) | {"original_size": (480, 640), "weight": 0.5}] * 2)
+    assert batch["original_size"].tolist() == [[480, 640]] * 2
+    assert batch["weight"].dtype == torch.float32
+
+
+def test_pictures_of_different_sizes_are_refused():
+    with pytest.raises(Fault, match="DAT09") as caught:
+        collate([example(0), example(1, side=4)])
+    assert caught.value.why == "shapes (2, 2, 3), (4, 4, 3)"
+
+
+def test_examples_with_different_keys_are_refused():
+    with pytest.raises(Fault, match="DAT09"):
+        collate([example(0), example(1) | {"weight": 1.0}])

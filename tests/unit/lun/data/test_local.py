@@ -1,0 +1,225 @@
+"""A folder of the user's own: layouts, names, captions, subsets, fingerprint, and what is said when it is wrong."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.local import Local
+
+
+def put(root: Path, *names: str) -> Path:
+    """Files below `root`: pictures for image names, the path as text for the others."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".webp"}:
+            Image.new("RGB", (6, 4)).save(path)
+        else:
+            path.write_text(name)
+    return root
+
+
+def fault(**params: object) -> Fault:
+    with pytest.raises(Fault) as caught:
+        Local(**params)
+    return caught.value
+
+
+def captions(data: Local) -> list[str]:
+    return [data.caption(index) for index in range(len(data))]
+
+
+@pytest.mark.parametrize(("image", "text"), [
+    ("img/a.png", "txt/a.txt"), ("images/a.png", "captions/a.txt"), ("a.png", "a.txt"), ("img/a.png", "img/a.txt"),
+])
+def test_each_flat_layout_pairs_image_and_caption(tmp_path, image, text):
+    data = Local(str(put(tmp_path, image, text)), size=4)
+    assert data.index.images == [image]
+    assert captions(data) == [text]
+
+
+def test_extensions_count_in_any_case_and_others_do_not(tmp_path):
+    names = ["a.PNG", "b.Jpg", "c.jpeg", "d.BMP", "e.webp"]
+    put(tmp_path, *names, "f.mp4", "Thumbs.db", ".hidden.png", "._a.png", *(f"{stem}.txt" for stem in "abcdef"))
+    assert Local(str(tmp_path)).index.images == names
+
+
+def test_the_stem_ends_at_the_last_dot(tmp_path):
+    data = Local(str(put(tmp_path, "a.b.png", "a.txt", "a.b.txt")))
+    assert captions(data) == ["a.b.txt"]
+
+
+def test_the_spelling_up_to_the_first_dot_is_not_used(tmp_path):
+    assert fault(data_root=str(put(tmp_path, "a.b.png", "a.txt"))).id == "DAT04"
+
+
+def test_an_example_has_the_asked_size_and_its_caption(tmp_path):
+    data = Local(str(put(tmp_path, "a.png", "a.txt")), size=8)
+    example = data.example(0, Draws(0, 0))
+    assert example["image"].shape == (8, 8, 3)
+    assert example["image"].dtype == torch.float32
+    assert example["caption"] == "a.txt"
+
+
+def test_the_slot_decides_about_the_flip(tmp_path):
+    put(tmp_path, "a.txt")
+    image = Image.new("RGB", (4, 4))
+    image.paste("white", (0, 0, 2, 4))
+    image.save(tmp_path / "a.png")
+    data = Local(str(tmp_path), size=4)
+    flipped = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0 for slot in range(64)]
+    again = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0 for slot in range(64)]
+    assert flipped == again
+    assert 16 < sum(flipped) < 48
+
+
+@pytest.mark.parametrize(("flip_p", "flipped"), [(0.0, False), (1.0, True)])
+def test_flip_p_at_its_ends_is_certain(tmp_path, flip_p, flipped):
+    put(tmp_path, "a.txt")
+    image = Image.new("RGB", (2, 2))
+    image.paste("white", (0, 0, 1, 2))
+    image.save(tmp_path / "a.png")
+    data = Local(str(tmp_path), size=2, flip_p=flip_p)
+    assert all((data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0) is flipped for slot in range(8))
+
+
+def test_images_without_caption_are_left_out_and_told(tmp_path, caplog):
+    put(tmp_path, "img/a.png", "img/b.png", "txt/a.txt")
+    with caplog.at_level(logging.WARNING):
+        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+    assert caplog.records[0].getMessage() == (
+        "warning[DAT04]: 1 of 2 images (50 %) have no caption and are left out\n"
+        "  why:   img/b.png; looked for txt/b.txt\n"
+        '  fix:   one text for them: data.params.train.params.default_caption="photo of sks cat"')
+
+
+def test_a_default_caption_serves_where_there_is_none(tmp_path):
+    data = Local(str(put(tmp_path, "a.png", "b.png", "a.txt")), default_caption="a cat")
+    assert captions(data) == ["a.txt", "a cat"]
+
+
+def test_empty_captions_are_allowed_on_purpose(tmp_path):
+    assert captions(Local(str(put(tmp_path, "a.png")), allow_empty_captions=True)) == [""]
+
+
+def test_a_subset_is_the_same_whatever_the_order_of_the_listing(tmp_path, monkeypatch):
+    put(tmp_path, *(f"{number}.png" for number in range(9)))
+    first = Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images
+    original = os.scandir
+
+    class Backwards:
+        def __init__(self, path: str) -> None:
+            with original(path) as entries:
+                self.entries = list(entries)[::-1]
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            return self.entries
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(os, "scandir", Backwards)
+    assert Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images == first == sorted(first)
+    assert len(first) == 4
+
+
+def test_a_subset_is_not_just_the_first_names(tmp_path):
+    put(tmp_path, *(f"{number:02}.png" for number in range(20)))
+    data = Local(str(tmp_path), allow_empty_captions=True, limit_images=5)
+    assert data.index.images != [f"{number:02}.png" for number in range(5)]
+
+
+def test_two_layouts_at_once_are_told(tmp_path, caplog):
+    put(tmp_path, "img/a.png", "img/a.txt", "b.png", "b.txt")
+    with caplog.at_level(logging.WARNING):
+        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+    assert f"1 images in {tmp_path} are not read" in caplog.text
+
+
+def test_the_fingerprint_follows_names_and_sizes_but_not_place_time_or_captions(tmp_path):
+    put(tmp_path / "one", "a.png", "a.txt")
+    shutil.copytree(tmp_path / "one", tmp_path / "two", copy_function=shutil.copyfile)
+    os.utime(tmp_path / "two" / "a.png", (1, 1))
+    (tmp_path / "two" / "a.txt").write_text("other")
+    known = Local(str(tmp_path / "one")).fingerprint()
+    assert Local(str(tmp_path / "two")).fingerprint() == known
+    with (tmp_path / "two" / "a.png").open("ab") as file:
+        file.write(b"x")
+    assert Local(str(tmp_path / "two")).fingerprint() != known
+    (tmp_path / "one" / "a.png").rename(tmp_path / "one" / "b.png")
+    (tmp_path / "one" / "a.txt").rename(tmp_path / "one" / "b.txt")
+    assert Local(str(tmp_path / "one")).fingerprint() != known
+
+
+def test_no_image_is_opened_for_the_index(tmp_path, monkeypatch):
+    put(tmp_path, "a.png", "a.txt")
+    monkeypatch.setattr(Image, "open", None)
+    assert len(Local(str(tmp_path))) == 1
+
+
+def test_a_missing_folder_names_its_nearest_parent(tmp_path):
+    put(tmp_path, "pony/img/a.png", "test/x.txt")
+    assert str(fault(data_root=f"{tmp_path}/derpi/sub")) == (
+        f"error[DAT01]: data folder not found: {tmp_path}/derpi/sub\n"
+        "  where: --data_root\n"
+        f"  why:   the nearest existing parent is {tmp_path}, which contains: 2 folders (pony/ test/)\n"
+        "  fix:   pass an existing folder; in a container, mount it first")
+
+
+def test_a_misspelt_folder_gets_a_suggestion(tmp_path):
+    put(tmp_path, "pony/img/a.png")
+    assert fault(data_root=f"{tmp_path}/pny/img").fix == f"--data_root {tmp_path}/pony/img"
+
+
+def test_a_file_is_no_data_folder(tmp_path):
+    put(tmp_path, "a.png")
+    assert fault(data_root=f"{tmp_path}/a.png").what == f"data folder is a file: {tmp_path}/a.png"
+
+
+def test_a_folder_of_other_things_is_described(tmp_path):
+    put(tmp_path, "log/x.log", "clip.mp4", "clop.MP4", "my cats/img/a.png", "my cats/txt/a.txt")
+    assert str(fault(data_root=str(tmp_path))) == (
+        f"error[DAT03]: no images in {tmp_path} (looked for png jpg jpeg bmp webp there, in img/ and in images/)\n"
+        "  where: --data_root\n"
+        "  why:   found instead: 2 folders (log/ my cats/), 2 .mp4 files.  my cats/img/ holds 1 image\n"
+        f"  fix:   --data_root '{tmp_path}/my cats'")
+
+
+@pytest.mark.parametrize(("folders", "why"), [
+    ((), "the folder is empty"), (("img", "txt"), "it holds only empty folders: 2 folders (img/ txt/)"),
+])
+def test_an_empty_folder_is_nothing_to_train_on(tmp_path, folders, why):
+    for name in folders:
+        (tmp_path / name).mkdir()
+    found = fault(data_root=str(tmp_path))
+    assert (found.id, found.what, found.why) == ("DAT02", "0 images, so there is nothing to train on", why)
+
+
+def test_no_caption_at_all_is_an_error_that_shows_three_ways_out(tmp_path):
+    assert str(fault(data_root=str(put(tmp_path, "cat01.png", "cat02.png")))) == (
+        "error[DAT04]: none of the 2 images has a caption\n"
+        f"  where: {tmp_path}\n"
+        "  why:   no .txt next to the images\n"
+        "  fix:   put cat01.txt next to cat01.png, or use one text for all: "
+        'data.params.train.params.default_caption="photo of sks cat"\n'
+        "         or train without text: data.params.train.params.allow_empty_captions=true")
+
+
+def test_a_root_one_level_too_deep_is_recognised(tmp_path):
+    put(tmp_path, "img/a.png", "txt/a.txt")
+    assert fault(data_root=f"{tmp_path}/img").fix.startswith(f"--data_root {tmp_path} (which holds img/ and txt/)")
+
+
+@pytest.mark.parametrize("params", [{"size": 0}, {"flip_p": 2.0}, {"limit_images": 0}, {"interpolation": "cubic"}])
+def test_a_value_out_of_range_is_named(tmp_path, params):
+    name, = params
+    found = fault(data_root=str(tmp_path), **params)
+    assert found.id == "CFG08"
+    assert found.what.startswith(f"{name} of lun.data.local.Local cannot be")

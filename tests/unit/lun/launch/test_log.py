@@ -1,0 +1,191 @@
+"""What reaches the console and its file."""
+
+import ast
+import io
+import logging
+import sys
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lun.launch import log as console
+from lun.launch.log import NOISE, configure, forget, warning_counts, warning_summary
+
+ours = logging.getLogger("lun.somewhere")
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    forget()
+    yield
+    forget()
+
+
+def test_the_console_shows_the_message_alone_and_the_file_has_a_time_before_it(tmp_path, capsys):
+    configure(tmp_path, 0)
+    ours.info("step %d", 5)
+    assert capsys.readouterr().out == "step 5\n"
+    line = (tmp_path / "console.log").read_text()
+    assert line[:2] == "20" and line[10] == " " and line.endswith("step 5\n")
+
+
+def test_what_was_said_before_there_was_a_run_directory_is_in_its_file_too(tmp_path, capsys):
+    configure(None, 0)
+    ours.info("the plan")
+    configure(tmp_path, 0)
+    ours.info("training")
+    assert capsys.readouterr().out == "the plan\ntraining\n"
+    written = (tmp_path / "console.log").read_text()
+    assert written.count("the plan") == written.count("training") == 1
+
+
+def test_other_ranks_show_nothing_and_write_a_file_of_their_own(tmp_path, capsys):
+    configure(tmp_path, 3)
+    ours.warning("bad")
+    assert capsys.readouterr().out == ""
+    assert [p.name for p in tmp_path.iterdir()] == ["console.rank3.log"]
+
+
+def test_a_resumed_run_goes_on_in_the_same_file(tmp_path):
+    for message in ("first start", "second start"):
+        configure(tmp_path, 0)
+        ours.info(message)
+        forget()
+    written = (tmp_path / "console.log").read_text()
+    assert "first start" in written and "second start" in written
+
+
+def test_warnings_come_once_and_are_counted_by_id(tmp_path, capsys):
+    configure(tmp_path, 0)
+    for size in (1, 2):
+        ours.warning("warning[DAT06]: skipped %d images", size)
+    ours.warning("warning[DAT07]: captions are cut")
+    assert capsys.readouterr().out.splitlines() == [
+        "warning[DAT06]: skipped 1 images",
+        "warning[DAT07]: captions are cut",
+    ]
+    assert warning_summary() == "3 warnings: DAT06 x2, DAT07"
+    assert warning_counts() == {"DAT06": 2, "DAT07": 1}
+    assert (tmp_path / "console.log").read_text().count("DAT06") == 2
+
+
+def test_notes_come_once_but_are_no_warnings(capsys):
+    configure(None, 0)
+    for _ in range(2):
+        ours.info("note[PRF01]: slow loading")
+    assert capsys.readouterr().out.count("PRF01") == 1
+    assert warning_summary() == ""
+
+
+def test_the_same_information_may_come_twice(capsys):
+    configure(None, 0)
+    for _ in range(2):
+        ours.info("saved")
+    assert capsys.readouterr().out == "saved\nsaved\n"
+
+
+def test_a_warning_without_an_id_says_that_it_is_one_and_comes_once(capsys):
+    configure(None, 0)
+    for _ in range(2):
+        ours.warning("odd")
+    assert capsys.readouterr().out == "warning: odd\n"
+    assert warning_summary() == "2 warnings: other x2"
+
+
+def test_python_warnings_of_libraries_are_heard_without_their_source_line(tmp_path, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        configure(tmp_path, 0)
+        warnings.warn("an argument is old", UserWarning, stacklevel=1)
+    assert capsys.readouterr().out == "warning: an argument is old\n"
+
+
+def test_tracebacks_go_to_the_file_and_to_the_console_only_when_debugging(tmp_path, capsys, monkeypatch):
+    configure(tmp_path, 0)
+    for debug in ("0", "1"):
+        monkeypatch.setenv("LUN_DEBUG", debug)
+        try:
+            raise ValueError("inner")
+        except ValueError:
+            ours.error("error[BUG]: outer", exc_info=True)
+        assert ("Traceback" in capsys.readouterr().out) == (debug == "1")
+    assert "ValueError: inner" in (tmp_path / "console.log").read_text()
+
+
+def test_configuring_twice_says_nothing_twice(tmp_path, capsys):
+    for _ in range(2):
+        configure(tmp_path, 0)
+    ours.info("once")
+    assert capsys.readouterr().out == "once\n"
+    assert (tmp_path / "console.log").read_text().count("once") == 1
+
+
+@pytest.mark.parametrize("name", ["lightning", "lightning.pytorch", "some_library"])
+def test_libraries_with_a_console_of_their_own_are_not_heard_twice(name, capsys, monkeypatch):
+    library = logging.getLogger(name)
+    monkeypatch.setattr(library, "handlers", [logging.StreamHandler(sys.stdout)])
+    monkeypatch.setattr(library, "propagate", name != "lightning.pytorch")
+    configure(None, 0)
+    logging.getLogger(f"{name}.inner").warning("something matters")
+    assert capsys.readouterr().out == "warning: something matters\n"
+
+
+MESSAGES = (
+    "💡 Tip: For seamless cloud logging and experiment tracking, try installing [litlogger](https://pypi.org/...)",
+    "💡 Tip: For seamless cloud uploads and versioning, try installing [litmodels](https://pypi.org/project/litmodels/)",
+    "GPU available: False, used: False",
+    "TPU available: False, using: 0 TPU cores",
+    "The 'train_dataloader' does not have many workers which may be a bottleneck. Consider increasing the value",
+    "You're resuming from a checkpoint that ended before the epoch ended and your dataloader is not resumable.",
+    "`Trainer.fit` stopped: `max_steps=900` reached.",
+)
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_noise_of_lightning_is_neither_shown_nor_counted_nor_written(message, tmp_path, capsys):
+    configure(tmp_path, 0)
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").info(message)
+    logging.getLogger("py.warnings").warning(message)
+    assert capsys.readouterr().out == "" and warning_summary() == ""
+    assert (tmp_path / "console.log").read_text() == ""
+
+
+def test_a_gpu_that_lies_idle_is_no_noise(capsys):
+    configure(None, 0)
+    ours.warning("GPU available but not used. You can set it by doing `Trainer(accelerator='gpu')`.")
+    assert "not used" in capsys.readouterr().out
+
+
+def test_each_kind_of_noise_has_its_reason():
+    assert all(noise.reason for noise in NOISE)
+    assert all(a != b for a, b in pairwise(sorted(noise.pattern for noise in NOISE)))
+
+
+class Screen(io.StringIO):
+    encoding = "ascii"
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("no_colour", [False, True])
+def test_colours_are_for_terminals_that_want_them(no_colour, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen()
+    monkeypatch.setattr(console.sys, "stdout", screen)
+    configure(None, 0)
+    ours.warning("warning[DAT06]: samples → there")
+    assert ("\033[33m" in screen.getvalue()) == (not no_colour)
+    assert "samples ? there" in screen.getvalue()
+
+
+def test_naming_this_module_imports_the_standard_library_alone():
+    tree = ast.parse(Path(console.__file__).read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in imports if isinstance(node, ast.ImportFrom)}
+    assert "logging" in names and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names

@@ -1,0 +1,241 @@
+"""The shape of the code: which module may import which, which paths stay public, how long a file may get."""
+
+import ast
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# From the top down: a module may import what stands on a later line, and its own group; never a neighbour on its line.
+LAYERS: list[list[str]] = [
+    ["main"],
+    ["lun.trainer", "lun.convert", "lun.sample", "lun.inspect", "lun.posthoc_ema", "lun.data.cache"],
+    ["lun.launch"],
+    ["lun.config", "lun.data", "lun.callbacks", "lun.loggers", "lun.strategies"],
+    ["ldm.models"],
+    ["ldm.modules"],
+    ["ldm.diffusion", "ldm.checkpoint", "ldm.lr_scheduler", "ldm.position"],
+    ["ldm.util"],
+    ["ldm.errors"],
+    ["ldm", "lun"],
+]
+
+PUBLIC = [
+    "ldm.models.diffusion.ddpm.DDPM",
+    "ldm.models.diffusion.ddpm.LatentDiffusion",
+    "ldm.models.autoencoder.AutoencoderKL",
+    "ldm.modules.ema.LitEma",
+    "ldm.lr_scheduler.LambdaLinearScheduler",
+    "ldm.lr_scheduler.LambdaWarmUpCosineScheduler",
+    "ldm.lr_scheduler.LambdaWarmUpCosineScheduler2",
+    "ldm.util.instantiate_from_config",
+    "lun.data.local.Local",
+    "lun.data.module.DataModuleFromConfig",
+    "lun.callbacks.ImageLogger",
+    "lun.callbacks.SmoothedProgressBar",
+    "lun.callbacks.Checkpoint",
+]
+
+# Packages whose own __init__ must not load torch, because the command line passes through them.
+LIGHT = ["lun", "lun.config", "lun.launch", "lun.callbacks", "ldm", "ldm.models", "ldm.modules", "ldm.diffusion"]
+
+LONGEST_FILE = 320
+LONGEST_FUNCTION = 60
+
+# Put together from halves, so that this file does not contain them.
+ALIEN_WORDS = re.compile(
+    "|".join(
+        [
+            "/" + "work/",
+            "/" + "tmp/bash",
+            "/" + "opt/(pypi|wheels)",
+            r"\.\." + "/shared",
+            "sub" + "-?agent",
+            r"\bC" + r"EO\b",
+            "anth" + "ropic",
+            r"\bclau" + r"de\b",
+            r"https?://[^\s)\"']*(?:/simp" + r"le\b|\bregis" + r"try\b|/deb" + r"ian\b)",
+        ]
+    ),
+    re.IGNORECASE,
+)
+
+
+class Import(NamedTuple):
+    """One import: the module it names, its line, and whether it runs as soon as the file is imported."""
+
+    target: str
+    line: int
+    at_once: bool
+
+
+def name_of(path: Path) -> str:
+    """The dotted name of a module's file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources() -> dict[str, Path]:
+    """Every product module by name; the user's own drawer lun/local is not ours to judge."""
+    files = [ROOT / "main.py", *(ROOT / "ldm").rglob("*.py"), *(ROOT / "lun").rglob("*.py")]
+    return {name_of(path): path for path in files if not path.is_relative_to(ROOT / "lun" / "local")}
+
+
+MODULES = sources()
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+def named_by(node: ast.AST, module: str) -> list[str]:
+    """The modules that one statement or call names, `from package import module` included."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = absolute(node, module)
+        inner = [f"{base}.{alias.name}" for alias in node.names]
+        return [name if name in MODULES else base for name in inner]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return [str(node.args[0].value)] if called in ("import_module", "__import__") else []
+    return []
+
+
+def absolute(node: ast.ImportFrom, module: str) -> str:
+    """The module that `from x import y` names, relative spellings resolved."""
+    if not node.level:
+        return node.module or ""
+    is_package = MODULES[module].name == "__init__.py"
+    parts = module.split(".")[: len(module.split(".")) - node.level + is_package]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def imports_below(node: ast.AST, module: str, at_once: bool) -> Iterator[Import]:
+    """All imports in a piece of code; those within functions or `if TYPE_CHECKING` do not run at once."""
+    for child in ast.iter_child_nodes(node):
+        later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        later |= isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        for target in named_by(child, module):
+            yield Import(target, child.lineno, at_once)
+        yield from imports_below(child, module, at_once and not later)
+
+
+IMPORTS = {name: list(imports_below(tree, name, at_once=True)) for name, tree in TREES.items()}
+
+
+def inside(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def group_of(name: str) -> tuple[int, str] | None:
+    """Depth of a module's layer and its group, the longest prefix that LAYERS lists; None for others' modules."""
+    groups = [(len(group), depth, group) for depth, row in enumerate(LAYERS) for group in row]
+    matching = [
+        entry for entry in groups if name == entry[2] or (entry[2] not in LAYERS[-1] and inside(name, entry[2]))
+    ]
+    return max(matching)[1:] if matching else None
+
+
+def breaches(module: str) -> Iterator[str]:
+    """The imports of a module that do not point down."""
+    own = group_of(module)
+    assert own is not None
+    for target, line, _ in IMPORTS[module]:
+        other = group_of(target)
+        if other is not None and other != own and other[0] <= own[0]:
+            yield f"{module}:{line} imports {target}"
+
+
+def tracked_files() -> list[Path]:
+    """What git tracks or would add; without git there is nothing to ask."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if answer.returncode:
+        pytest.skip("not a git checkout")
+    return [path for name in answer.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    assert [name for name in MODULES if group_of(name) is None] == []
+
+
+def test_imports_point_down() -> None:
+    assert [breach for module in MODULES if group_of(module) for breach in breaches(module)] == []
+
+
+def test_ldm_never_imports_lun_not_even_later() -> None:
+    found = [
+        f"{name}:{i.line}" for name in MODULES if inside(name, "ldm") for i in IMPORTS[name] if inside(i.target, "lun")
+    ]
+    assert found == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: {i.target for i in IMPORTS[name] if i.at_once and i.target in MODULES} for name in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def test_nothing_imports_torchvision() -> None:
+    found = [f"{name}:{i.line}" for name in MODULES for i in IMPORTS[name] if inside(i.target, "torchvision")]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_a_path_that_people_import_stays(path: str) -> None:
+    module, _, attribute = path.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), attribute))
+
+
+def test_the_command_line_loads_no_torch_and_the_whole_no_torchvision() -> None:
+    script = f"""
+import importlib, json, sys
+for name in {[*LIGHT, "lun.launch.cli"]!r}:
+    importlib.import_module(name)
+early = "torch" in sys.modules
+for path in {PUBLIC!r}:
+    module, _, attribute = path.rpartition(".")
+    getattr(importlib.import_module(module), attribute)
+import main
+print(json.dumps([early, "torch" in sys.modules, "torchvision" in sys.modules]))
+"""
+    answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    torch_early, torch_late, torchvision = json.loads(answer.stdout.splitlines()[-1])
+    assert (torch_early, torch_late, torchvision) == (False, True, False)
+
+
+def test_files_stay_short() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_functions_stay_short() -> None:
+    functions = [
+        (f"{name}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert [entry for entry in functions if entry[1] > LONGEST_FUNCTION] == []
+
+
+def test_no_file_speaks_of_how_or_where_it_was_written() -> None:
+    found = []
+    for path in tracked_files():
+        try:
+            lines = path.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue  # a picture or weights
+        place = path.relative_to(ROOT)
+        found += [f"{place}:{number}: {line[:80]}" for number, line in enumerate(lines, 1) if ALIEN_WORDS.search(line)]
+    assert found == []
