@@ -4,8 +4,11 @@
 class Fault(Exception):
     """Something in the input, the machine or the weights is wrong, and a person can mend it.
 
-    `id` is a stable name such as `CFG03`, whose letters decide the exit code; `what` happened, `where` (file:line, setting
-    or flag), `why` (facts of this very run), `fix` (something to paste). All are plain sentences without a final full stop.
+    id     a stable name such as `CFG03`, whose letters decide the exit code
+    what   what happened
+    where  file:line, setting or flag
+    why    facts of this very run
+    fix    something to paste
     """
 
     def __init__(self, id: str, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:

@@ -49,8 +49,11 @@ def built_by_owner(target: Callable[..., Any], name: str) -> bool:
         parameter = inspect.signature(target).parameters.get(name)
     except (TypeError, ValueError):  # a few C callables have no signature
         return False
-    return parameter is not None and ("Recipe" in parameter.annotation if isinstance(parameter.annotation, str)
-                                      else _mentions_recipe(parameter.annotation))
+    return parameter is not None and (
+        "Recipe" in parameter.annotation
+        if isinstance(parameter.annotation, str)
+        else _mentions_recipe(parameter.annotation)
+    )
 
 
 def _mentions_recipe(annotation: object) -> bool:

@@ -14,7 +14,32 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-SUBJECTS = "🐶 🐱 🐸 🦊 🐼 🐙 🦋 🐟 🍎 🍌 🍄 🍩 🍕 🌵 🌻 ⭐ ❤ 🔥 🚗 🚀 🏠 🎈 👻 ⚽".split()
+SUBJECTS = [
+    "🐶",
+    "🐱",
+    "🐸",
+    "🦊",
+    "🐼",
+    "🐙",
+    "🦋",
+    "🐟",
+    "🍎",
+    "🍌",
+    "🍄",
+    "🍩",
+    "🍕",
+    "🌵",
+    "🌻",
+    "⭐",
+    "❤",
+    "🔥",
+    "🚗",
+    "🚀",
+    "🏠",
+    "🎈",
+    "👻",
+    "⚽",
+]
 BACKGROUNDS = {
     "white": (250, 250, 250),
     "red": (214, 57, 57),
@@ -80,7 +105,9 @@ def main() -> None:
             caption = f"{names[emoji]}, {colour} background"
             for folder in ("img", "txt"):
                 (args.out / split / folder).mkdir(parents=True, exist_ok=True)
-            compose(sprite, BACKGROUNDS[colour], args.size).save(args.out / split / "img" / f"{stem}.png", optimize=True)
+            compose(sprite, BACKGROUNDS[colour], args.size).save(
+                args.out / split / "img" / f"{stem}.png", optimize=True
+            )
             (args.out / split / "txt" / f"{stem}.txt").write_text(caption + "\n", encoding="utf-8")
         index.append({"emoji": emoji, "name": names[emoji], "keywords": keywords[emoji], "held_out": held_out})
     text = json.dumps(index, ensure_ascii=False, indent=1)

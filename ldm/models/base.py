@@ -73,7 +73,7 @@ class TrainedModel(LightningModule):
 
     def _translate(self, state: Mapping[str, Tensor], direction: str) -> dict[str, Tensor]:
         rest = dict(state)
-        translated = {}
+        translated: dict[str, Tensor] = {}
         for prefix, part in self.disk_parts().items():
             own = {name.removeprefix(prefix): rest.pop(name) for name in state if name.startswith(prefix)}
             translated |= {prefix + name: tensor for name, tensor in getattr(part, direction)(own).items()}
@@ -102,7 +102,7 @@ class TrainedModel(LightningModule):
         return BatchDraws(seed, batch["slot"])
 
     def seed_networks(self, batch_idx: int) -> None:
-        """Key what is drawn inside networks (dropout) by (seed, step, micro-batch, rank), so that it survives a resume."""
+        """Key what is drawn inside networks (dropout) by (seed, step, micro-batch, rank): a resume repeats it."""
         micro = batch_idx % self.trainer.accumulate_grad_batches
         seed = key(self.seed, "networks", self.position.step, micro, self.global_rank)
         # Not torch.manual_seed: it costs 200 times as much, since it also visits devices that are not in use.
@@ -133,7 +133,10 @@ class TrainedModel(LightningModule):
 
     def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
         if not stored["weights"]:
-            log.warning("the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d", self.position.step)
+            log.warning(
+                "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
+                self.position.step,
+            )
             ema.reset(self.position.step)
             return
         ema.load_state_dict(stored["weights"], rename=self._ema_names)

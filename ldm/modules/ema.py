@@ -34,9 +34,16 @@ class LitEma:
     It is no nn.Module and owns no buffers, so nothing moves it to the GPU or broadcasts it.
     """
 
-    def __init__(self, parameters: nn.Module | Mapping[str, nn.Parameter], decay: float = 0.9999,
-                 update_every: int | Literal["auto"] = 10, warmup: bool = True, profile: Profile | None = None,
-                 device: str = "cpu", total_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        parameters: nn.Module | Mapping[str, nn.Parameter],
+        decay: float = 0.9999,
+        update_every: int | Literal["auto"] = 10,
+        warmup: bool = True,
+        profile: Profile | None = None,
+        device: str = "cpu",
+        total_steps: int | None = None,
+    ) -> None:
         self.profile = ConstantDecay(decay, warmup) if profile is None else profile
         self._auto = update_every == "auto"
         self.update_every = largest_interval(self.profile, total_steps) if update_every == "auto" else update_every
@@ -123,8 +130,10 @@ class LitEma:
         `decay` is what the law tends to; no reader of ours looks at it.
         """
         decay = math.exp(self.profile.log_beta(2**52 - 1, 2**52))
-        scalars = {"num_updates": torch.tensor(self.step, dtype=torch.int32),
-                   "decay": torch.tensor(decay, dtype=torch.float32)}
+        scalars = {
+            "num_updates": torch.tensor(self.step, dtype=torch.int32),
+            "decay": torch.tensor(decay, dtype=torch.float32),
+        }
         return compvis_keys(rename(self.averaged_state())) | scalars
 
     @torch.no_grad()
@@ -139,8 +148,11 @@ class LitEma:
         self._refuse_copies(targets)
         _refuse_misfits(state, targets)
         if unknown := sorted(state.keys() - targets.keys() - _SCALARS):
-            logger.warning("%d EMA weights of the checkpoint are not trained here and were left out (%s ...)",
-                           len(unknown), unknown[0])
+            logger.warning(
+                "%d EMA weights of the checkpoint are not trained here and were left out (%s ...)",
+                len(unknown),
+                unknown[0],
+            )
         for key, target in targets.items():
             target.copy_(state[key])
 
@@ -214,12 +226,18 @@ def _canonical_names(names: Iterable[str]) -> dict[str, str]:
 
 def _refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
     missing = [f"{key} is missing" for key in targets if key not in state]
-    shapes = [f"{key} is {tuple(state[key].shape)} instead of {tuple(target.shape)}"
-              for key, target in targets.items() if key in state and state[key].shape != target.shape]
+    shapes = [
+        f"{key} is {tuple(state[key].shape)} instead of {tuple(target.shape)}"
+        for key, target in targets.items()
+        if key in state and state[key].shape != target.shape
+    ]
     if misfits := missing + shapes:
-        raise Fault("MOD03", "the EMA weights of this checkpoint do not fit this model",
-                    why=f"{len(misfits)} of {len(targets)} differ; {'; '.join(misfits[:3])}",
-                    fix="load it without its EMA, which then starts from the weights")
+        raise Fault(
+            "MOD03",
+            "the EMA weights of this checkpoint do not fit this model",
+            why=f"{len(misfits)} of {len(targets)} differ; {'; '.join(misfits[:3])}",
+            fix="load it without its EMA, which then starts from the weights",
+        )
 
 
 @torch.no_grad()

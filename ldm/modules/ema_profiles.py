@@ -141,8 +141,10 @@ def largest_interval(profile: Profile, total_steps: int | None = None) -> int:
     """
     bound = profile.interval_bound(math.inf if total_steps is None else total_steps)
     if math.isinf(bound):
-        raise ValueError(f"the longest interval of {profile} depends on the length of the run: give total_steps, "
-                         "or update_every as a number")
+        raise ValueError(
+            f"the longest interval of {profile} depends on the length of the run: give total_steps, "
+            "or update_every as a number"
+        )
     return max(1, math.floor(bound * (1 + 1e-9)))  # 0.01 / (1 - 0.999) is 9.99... in floating point
 
 

@@ -9,26 +9,28 @@ from typing import Any
 OURS = ("ldm", "lun")
 LIBRARIES = ("torch", "lightning", "diffusers", "transformers")
 
-_PARTS_OF_LIBRARIES = frozenset({
-    "torch.nn.modules.module.Module",
-    "torch.optim.optimizer.Optimizer",
-    "torch.optim.lr_scheduler.LRScheduler",
-    "torch.utils.data.dataset.Dataset",
-    "torch.utils.data.sampler.Sampler",
-    "lightning.pytorch.callbacks.callback.Callback",
-    "lightning.pytorch.loggers.logger.Logger",
-    "lightning.pytorch.core.datamodule.LightningDataModule",
-    "lightning.pytorch.profilers.profiler.Profiler",
-    "lightning.pytorch.strategies.strategy.Strategy",
-    "lightning.pytorch.accelerators.accelerator.Accelerator",
-    "lightning.pytorch.plugins.precision.precision.Precision",
-    "lightning.fabric.plugins.environments.cluster_environment.ClusterEnvironment",
-    "lightning.fabric.plugins.io.checkpoint_io.CheckpointIO",
-    "diffusers.configuration_utils.ConfigMixin",
-    "transformers.configuration_utils.PreTrainedConfig",
-    "transformers.configuration_utils.PretrainedConfig",
-    "transformers.tokenization_utils_base.PreTrainedTokenizerBase",
-})
+_PARTS_OF_LIBRARIES = frozenset(
+    {
+        "torch.nn.modules.module.Module",
+        "torch.optim.optimizer.Optimizer",
+        "torch.optim.lr_scheduler.LRScheduler",
+        "torch.utils.data.dataset.Dataset",
+        "torch.utils.data.sampler.Sampler",
+        "lightning.pytorch.callbacks.callback.Callback",
+        "lightning.pytorch.loggers.logger.Logger",
+        "lightning.pytorch.core.datamodule.LightningDataModule",
+        "lightning.pytorch.profilers.profiler.Profiler",
+        "lightning.pytorch.strategies.strategy.Strategy",
+        "lightning.pytorch.accelerators.accelerator.Accelerator",
+        "lightning.pytorch.plugins.precision.precision.Precision",
+        "lightning.fabric.plugins.environments.cluster_environment.ClusterEnvironment",
+        "lightning.fabric.plugins.io.checkpoint_io.CheckpointIO",
+        "diffusers.configuration_utils.ConfigMixin",
+        "transformers.configuration_utils.PreTrainedConfig",
+        "transformers.configuration_utils.PretrainedConfig",
+        "transformers.tokenization_utils_base.PreTrainedTokenizerBase",
+    }
+)
 
 
 def may_import(path: str, allow: Sequence[str] = ()) -> bool:

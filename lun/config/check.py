@@ -25,8 +25,12 @@ def check(merged: Merged, allow: Sequence[str] = ()) -> list[Fault]:
     for name, slot in (("model", MODEL), ("data", DATA)):
         value = merged.config.get(name)
         if value is None:
-            recipes.add("CFG03", f"the configuration has no `{name}` section", (name,),
-                        fix="add a YAML that has one to --base, such as those in configs/")
+            recipes.add(
+                "CFG03",
+                f"the configuration has no `{name}` section",
+                (name,),
+                fix="add a YAML that has one to --base, such as those in configs/",
+            )
         else:
             recipes.check(value, (name,), slot)
     _check_numbers(merged, recipes)

@@ -23,8 +23,12 @@ def find_config(name: str, position: int = 1) -> Path:
             inside = sorted(candidate.glob("*.y*ml")) if candidate.is_dir() else []
             if len(inside) == 1:
                 return inside[0]
-    raise Fault("CFG01", f"config file not found: {name}",
-                where=f"--base, file {position}; looked in {', '.join(FOLDERS)}", fix=_suggestion(name))
+    raise Fault(
+        "CFG01",
+        f"config file not found: {name}",
+        where=f"--base, file {position}; looked in {', '.join(FOLDERS)}",
+        fix=_suggestion(name),
+    )
 
 
 def _folders() -> list[Path]:

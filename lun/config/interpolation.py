@@ -19,8 +19,11 @@ def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> dict[str,
     try:
         tree = OmegaConf.create(config)
     except GrammarParseError as error:
-        raise Fault("CFG06", f"an interpolation cannot be read: {_first_line(error)}",
-                    fix=r"write \${ for text that is no reference") from error
+        raise Fault(
+            "CFG06",
+            f"an interpolation cannot be read: {_first_line(error)}",
+            fix=r"write \${ for text that is no reference",
+        ) from error
     faults = [fault for path, text in places if (fault := _fault(tree, path, text, positions))]
     raise_all(faults)
     plain = OmegaConf.to_container(tree, resolve=True)
@@ -34,11 +37,19 @@ def _fault(tree: Any, path: Path, text: str, positions: Mapping[Path, str]) -> F
         for key in path:
             node = node[int(key) if OmegaConf.is_list(node) else key]
     except InterpolationKeyError:
-        return Fault("CFG06", f"{text} refers to a setting that does not exist",
-                     where=f"{'.'.join(path)} ({positions.get(path, '')})", fix=_suggestion(text, positions))
+        return Fault(
+            "CFG06",
+            f"{text} refers to a setting that does not exist",
+            where=f"{'.'.join(path)} ({positions.get(path, '')})",
+            fix=_suggestion(text, positions),
+        )
     except OmegaConfBaseException as error:
-        return Fault("CFG06", f"{text} cannot be resolved", where=f"{'.'.join(path)} ({positions.get(path, '')})",
-                     why=_first_line(error))
+        return Fault(
+            "CFG06",
+            f"{text} cannot be resolved",
+            where=f"{'.'.join(path)} ({positions.get(path, '')})",
+            why=_first_line(error),
+        )
     return None
 
 

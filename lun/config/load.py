@@ -37,8 +37,9 @@ class Merged:
         return replace(self, config=config)
 
 
-def load_layers(files: Sequence[str], overrides: Sequence[str] = (),
-                defaults: Mapping[str, Any] | None = None) -> Merged:
+def load_layers(
+    files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
+) -> Merged:
     """Merge YAML files left to right, then the settings of the command line (`a.b=value`, `~a.b` removes).
 
     `defaults` is a layer below all files. Settings are one layer, in their order; removals come before them.
@@ -78,14 +79,24 @@ def _read(file: FilePath) -> Node:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Fault("CFG02", f"{name} is not valid YAML", where=name, why=f"it is not UTF-8 text ({error.reason})",
-                    fix="save the file as UTF-8") from error
+        raise Fault(
+            "CFG02",
+            f"{name} is not valid YAML",
+            where=name,
+            why=f"it is not UTF-8 text ({error.reason})",
+            fix="save the file as UTF-8",
+        ) from error
     node = parse(text, name)
     if node.value is None:
         return Node({}, node.where)
     if not isinstance(node.value, dict):
-        raise Fault("CFG02", f"{name} is not a config", where=node.where,
-                    why="its outermost level is not a map of settings", fix="start with lines such as `model:`")
+        raise Fault(
+            "CFG02",
+            f"{name} is not a config",
+            where=node.where,
+            why="its outermost level is not a map of settings",
+            fix="start with lines such as `model:`",
+        )
     return node
 
 
@@ -112,8 +123,13 @@ def _setting(item: str) -> tuple[Path, Node]:
     try:
         return path, parse_value(text, COMMAND_LINE)
     except Fault as fault:
-        raise Fault("CFG02", f"the value of {key} is not valid YAML", where=f"{COMMAND_LINE} ({item})",
-                    why=fault.why, fix=f"put it in quotes: '{key}=\"{text}\"'") from fault
+        raise Fault(
+            "CFG02",
+            f"the value of {key} is not valid YAML",
+            where=f"{COMMAND_LINE} ({item})",
+            why=fault.why,
+            fix=f"put it in quotes: '{key}=\"{text}\"'",
+        ) from fault
 
 
 def _removed(tree: Node, key: str) -> Node:
@@ -124,5 +140,9 @@ def _removed(tree: Node, key: str) -> Node:
         return without(tree, path)
     except KeyError:
         known = [".".join(place) for place in tree.positions() if place]
-        raise Fault("CFG03", f"cannot remove {key}: there is no such setting", where=f"{COMMAND_LINE} (~{key})",
-                    fix=did_you_mean(key, known, prefix="~")) from None
+        raise Fault(
+            "CFG03",
+            f"cannot remove {key}: there is no such setting",
+            where=f"{COMMAND_LINE} (~{key})",
+            fix=did_you_mean(key, known, prefix="~"),
+        ) from None

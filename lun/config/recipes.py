@@ -33,8 +33,12 @@ class RecipeCheck:
     def check(self, value: Any, path: Path, slot: Slot) -> None:
         """A place where a recipe has to stand."""
         if not is_recipe(value):
-            self.add("CFG03", f"{dotted(path)}: expected {slot.kind} as a recipe, got {shown(value)}", path,
-                     fix="write `target:` with an import path and `params:` with what it takes")
+            self.add(
+                "CFG03",
+                f"{dotted(path)}: expected {slot.kind} as a recipe, got {shown(value)}",
+                path,
+                fix="write `target:` with an import path and `params:` with what it takes",
+            )
             return
         self.unknown_keys(value, ("target", "params", *slot.beside), path, "a recipe")
         target = self.target(value["target"], (*path, "target"), slot)
@@ -108,8 +112,13 @@ class RecipeCheck:
         for name, parameter in accepted.parameters.items():
             if parameter.required and name not in params and name not in slot.supplied:
                 fix = "--data_root DIR" if name == "data_root" else f"{dotted((*path, name))}=..."
-                self.add("CFG03", f"the setting {dotted((*path, name))} is missing", path,
-                         why=f"{definition(target)} cannot be built without it", fix=fix)
+                self.add(
+                    "CFG03",
+                    f"the setting {dotted((*path, name))} is missing",
+                    path,
+                    why=f"{definition(target)} cannot be built without it",
+                    fix=fix,
+                )
 
     def nested(self, value: Any, path: Path, slot: Slot) -> None:
         """Recipes anywhere inside a value, at any depth."""
@@ -146,8 +155,13 @@ class RecipeCheck:
         names = list(known)
         for key in value:
             if key not in names:
-                self.add("CFG03", f"unknown setting {dotted((*path, key))}", (*path, key),
-                         why=f"{owner} takes: {', '.join(names) or 'nothing'}", fix=self.respelt(key, names, path))
+                self.add(
+                    "CFG03",
+                    f"unknown setting {dotted((*path, key))}",
+                    (*path, key),
+                    why=f"{owner} takes: {', '.join(names) or 'nothing'}",
+                    fix=self.respelt(key, names, path),
+                )
 
     def respelt(self, key: str, names: Iterable[str], path: Path) -> str:
         """What to write instead of a misspelt key, in the form in which it was given."""

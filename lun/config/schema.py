@@ -9,8 +9,16 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Union
 
-_LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection,
-          collections.abc.Set)
+_LISTS = (
+    list,
+    tuple,
+    set,
+    frozenset,
+    collections.abc.Sequence,
+    collections.abc.Iterable,
+    collections.abc.Collection,
+    collections.abc.Set,
+)
 _MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 

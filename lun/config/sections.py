@@ -56,8 +56,13 @@ def _check_trainer(part: Any, recipes: RecipeCheck) -> None:
     for key in sorted(part.keys() & ELSEWHERE.keys()):
         recipes.add("CFG03", f"lightning.trainer.{key} is set elsewhere", (*path, key), fix=ELSEWHERE[key])
     for key in sorted(part.keys() & REMOVED.keys()):
-        recipes.add("CFG05", f"lightning.trainer.{key} is not an argument of lightning.Trainer 2.6", (*path, key),
-                    why=REMOVED[key].why, fix=REMOVED[key].fix)
+        recipes.add(
+            "CFG05",
+            f"lightning.trainer.{key} is not an argument of lightning.Trainer 2.6",
+            (*path, key),
+            why=REMOVED[key].why,
+            fix=REMOVED[key].fix,
+        )
     recipes.unknown_keys(known, sorted(trainer_arguments()), path, "lightning.Trainer")
     from lightning.pytorch import Trainer
 

@@ -44,11 +44,16 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
         signature = inspect.signature(target)
     except (TypeError, ValueError):  # a few C callables have no signature
         return Accepted({}, anything=True)
-    own = {name: parameter for name, parameter in signature.parameters.items()
-           if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY)}
+    own = {
+        name: parameter
+        for name, parameter in signature.parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY)
+    }
     hints = _hints(target)
-    found = {name: Parameter(hints.get(name, Any), parameter.default is parameter.empty, parameter.default is None)
-             for name, parameter in own.items()}
+    found = {
+        name: Parameter(hints.get(name, Any), parameter.default is parameter.empty, parameter.default is None)
+        for name, parameter in own.items()
+    }
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return Accepted(found)
     further = _handed_on(target)
@@ -66,7 +71,7 @@ def _handed_on(target: Callable[..., Any]) -> Callable[..., Any] | None:
     if not (inspect.isclass(target) and _is_ours(target)):
         return None
     owner = next((base for base in target.__mro__ if "__init__" in vars(base)), object)
-    bases = target.__mro__[target.__mro__.index(owner) + 1:]
+    bases = target.__mro__[target.__mro__.index(owner) + 1 :]
     return next((base for base in bases if "__init__" in vars(base) and base is not object), None)
 
 

@@ -41,14 +41,21 @@ def _is_optimizer(found: Any) -> bool:
     return not inspect.isclass(found) or hasattr(found, "step")
 
 
-MODEL = Slot("a LightningModule", _class_of("lightning.pytorch.core.module.LightningModule"),
-             beside=("base_learning_rate", "scale_lr"))
+MODEL = Slot(
+    "a LightningModule",
+    _class_of("lightning.pytorch.core.module.LightningModule"),
+    beside=("base_learning_rate", "scale_lr"),
+)
 DATA = Slot("a LightningDataModule", _class_of("lightning.pytorch.core.datamodule.LightningDataModule"))
 CALLBACK = Slot("a Callback", _class_of("lightning.pytorch.callbacks.callback.Callback"))
-LOGGER = Slot("a Logger", _class_of("lightning.pytorch.loggers.logger.Logger"),
-              supplied=frozenset({"save_dir", "name", "version"}))
-DATASET = Slot("a dataset (a class with __len__ and __getitem__ or example)", _is_dataset,
-               beside=("dataloader_params",))
+LOGGER = Slot(
+    "a Logger",
+    _class_of("lightning.pytorch.loggers.logger.Logger"),
+    supplied=frozenset({"save_dir", "name", "version"}),
+)
+DATASET = Slot(
+    "a dataset (a class with __len__ and __getitem__ or example)", _is_dataset, beside=("dataloader_params",)
+)
 OPTIMIZER = Slot("an optimizer (a class with step, or a function that makes one)", _is_optimizer, complete=False)
 OWNED = Slot(complete=False)
 ANY = Slot()
@@ -69,5 +76,4 @@ def slot_of_annotation(annotation: Any) -> Slot | None:
         return None
     if getattr(annotation, "_is_protocol", False):
         return None
-    return Slot(f"a {annotation.__name__}",
-                lambda found: not inspect.isclass(found) or issubclass(found, annotation))
+    return Slot(f"a {annotation.__name__}", lambda found: not inspect.isclass(found) or issubclass(found, annotation))

@@ -154,8 +154,13 @@ def _syntax_fault(error: yaml.YAMLError, text: str, name: str) -> Fault:
     line = lines[number] if lines else ""
     where = f"{name}:{mark.line + 1}, column {mark.column + 1}\n{_excerpt(lines, number)}"
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return Fault("CFG02", what, where=where, why="the line starts with a TAB; YAML allows only spaces",
-                     fix="replace the tab by spaces")
+        return Fault(
+            "CFG02",
+            what,
+            where=where,
+            why="the line starts with a TAB; YAML allows only spaces",
+            fix="replace the tab by spaces",
+        )
     return Fault("CFG02", what, where=where, why=problem, fix=_syntax_fix(problem))
 
 

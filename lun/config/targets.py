@@ -22,8 +22,12 @@ def find_target(path: str, allow: Sequence[str] = ()) -> Any:
         raise Fault("CFG04", what, why=f"a config may only name objects of {allowed}", fix=_allowing(path))
     found = _imported(path, what)
     if reason := refusal(found, allow):
-        raise Fault("CFG04", f"target {path} is refused", why=reason,
-                    fix="write a class or function of your own in lun/local and name that")
+        raise Fault(
+            "CFG04",
+            f"target {path} is refused",
+            why=reason,
+            fix="write a class or function of your own in lun/local and name that",
+        )
     return found
 
 
@@ -33,8 +37,12 @@ def _imported(path: str, what: str) -> Any:
     except Fault as fault:
         raise Fault("CFG04", what, why=fault.why, fix=_suggestion(path)) from fault
     except ModuleNotFoundError as error:
-        raise Fault("DEP01", what, why=f"it needs the package {error.name}, which is not installed",
-                    fix=f"pip install -c constraints.txt {(error.name or '').partition('.')[0]}") from error
+        raise Fault(
+            "DEP01",
+            what,
+            why=f"it needs the package {error.name}, which is not installed",
+            fix=f"pip install -c constraints.txt {(error.name or '').partition('.')[0]}",
+        ) from error
     except Exception as error:  # importing runs the module, which may fail in any way
         raise Fault("CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}") from error
 

@@ -26,5 +26,9 @@ def init_arguments(source: str, class_name: str) -> list[str]:
                 if isinstance(item, ast.FunctionDef) and item.name == "__init__":
                     given = item.args
                     return [argument.arg for argument in given.posonlyargs + given.args + given.kwonlyargs][1:]
-    raise Fault("DEP01", f"the source of {class_name} has no constructor to read arguments from",
-                why="another version of lightning than 2.6 is installed", fix="pip install -c constraints.txt -e .")
+    raise Fault(
+        "DEP01",
+        f"the source of {class_name} has no constructor to read arguments from",
+        why="another version of lightning than 2.6 is installed",
+        fix="pip install -c constraints.txt -e .",
+    )

@@ -61,9 +61,12 @@ def collate(examples: Sequence[Example]) -> Batch:
     rows: Sequence[dict[str, Any]] = examples  # type: ignore[assignment]  # user's keys beyond the typed ones pass too
     keys = rows[0].keys()
     if any(row.keys() != keys for row in rows):
-        raise Fault("DAT09", "the examples of one batch have different keys",
-                    why=" / ".join(sorted({", ".join(sorted(row)) for row in rows})),
-                    fix="let the dataset return the same keys for every index")
+        raise Fault(
+            "DAT09",
+            "the examples of one batch have different keys",
+            why=" / ".join(sorted({", ".join(sorted(row)) for row in rows})),
+            fix="let the dataset return the same keys for every index",
+        )
     return {key: _column(key, [row[key] for row in rows]) for key in keys}  # type: ignore[return-value]
 
 
@@ -79,7 +82,10 @@ def _column(key: str, values: list[Any]) -> Any:
 def _stack(key: str, tensors: list[Tensor]) -> Tensor:
     shapes = sorted({tuple(tensor.shape) for tensor in tensors})
     if len(shapes) > 1:
-        raise Fault("DAT09", f"the pictures of one batch have different sizes ({key})",
-                    why="shapes " + ", ".join(map(str, shapes)),
-                    fix="data.params.batch_size=1, or one size for all pictures in the params of the data set")
+        raise Fault(
+            "DAT09",
+            f"the pictures of one batch have different sizes ({key})",
+            why="shapes " + ", ".join(map(str, shapes)),
+            fix="data.params.batch_size=1, or one size for all pictures in the params of the data set",
+        )
     return torch.stack(tensors)

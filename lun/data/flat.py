@@ -53,11 +53,20 @@ def read_flat(data_root: str, captions_required: bool = True) -> Index:
         raise no_images(root)
     layout = layouts[0]
     for other in layouts[1:]:
-        log.warning("%d images in %s are not read, since %s holds images too", len(other.images),
-                    root / other.image_folder, root / layout.image_folder)
+        log.warning(
+            "%d images in %s are not read, since %s holds images too",
+            len(other.images),
+            root / other.image_folder,
+            root / layout.image_folder,
+        )
     index = _pair(root, layout, captions_required)
-    log.info("data %s: %d images in %s/, captions in %s/", root, len(index), layout.image_folder or ".",
-             layout.caption_folder or ".")
+    log.info(
+        "data %s: %d images in %s/, captions in %s/",
+        root,
+        len(index),
+        layout.image_folder or ".",
+        layout.caption_folder or ".",
+    )
     return index
 
 
@@ -85,17 +94,23 @@ def _pair(root: Path, layout: _Layout, captions_required: bool) -> Index:
             raise no_captions(root, len(names), layout.caption_folder, layout.image_folder, without[0])
         _tell_left_out(len(names), without, layout)
     pairs = [(image, name) for image, name in zip(layout.images, names, strict=True) if name or not captions_required]
-    return Index(root, [_joined(layout.image_folder, image) for image, _ in pairs],
-                 [name and _joined(layout.caption_folder, name) for _, name in pairs])
+    return Index(
+        root,
+        [_joined(layout.image_folder, image) for image, _ in pairs],
+        [name and _joined(layout.caption_folder, name) for _, name in pairs],
+    )
 
 
 def _tell_left_out(total: int, without: list[str], layout: _Layout) -> None:
     share = 100 * len(without) / total
     few = ", ".join(_joined(layout.image_folder, name) for name in without[:3]) + (", ..." if len(without) > 3 else "")
     looked_for = _joined(layout.caption_folder, f"{stem(without[0])}.txt")
-    told = Fault("DAT04", f"{len(without)} of {total} images ({share:.2g} %) have no caption and are left out",
-                 why=f"{few}; looked for {looked_for}",
-                 fix='one text for them: data.params.train.params.default_caption="photo of sks cat"')
+    told = Fault(
+        "DAT04",
+        f"{len(without)} of {total} images ({share:.2g} %) have no caption and are left out",
+        why=f"{few}; looked for {looked_for}",
+        fix='one text for them: data.params.train.params.default_caption="photo of sks cat"',
+    )
     log.log(logging.WARNING if share > 1 else logging.INFO, told.render("warning" if share > 1 else "note"))
 
 

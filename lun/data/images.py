@@ -27,8 +27,16 @@ RESAMPLING: dict[str, Resampling] = {
     "lanczos": Resampling.LANCZOS,
 }
 
-_DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error,
-                  Image.DecompressionBombError)
+_DECODE_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 """What Pillow's decoders raise for damaged files, each format its own kind."""
 
 _SIGNATURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"BM": "BMP", b"RIFF": "WebP", b"GIF8": "GIF"}
@@ -44,8 +52,9 @@ def decode(path: str | os.PathLike[str]) -> Image.Image:
             image.load()
             return to_rgb(_upright(image))
     except _DECODE_ERRORS as error:
-        raise Fault("DAT06", f"cannot read image {os.fspath(path)}", why=_reason(path, error),
-                    fix="replace or remove the file") from error
+        raise Fault(
+            "DAT06", f"cannot read image {os.fspath(path)}", why=_reason(path, error), fix="replace or remove the file"
+        ) from error
 
 
 def _upright(image: Image.Image) -> Image.Image:

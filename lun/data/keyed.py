@@ -64,8 +64,11 @@ def check_image(image: object, where: str) -> None:
     if isinstance(image, np.ndarray):
         image = torch.from_numpy(image)
     if not isinstance(image, Tensor):
-        raise _broken(f"returns an image that is a {type(image).__name__}", where,
-                      "it must be a tensor; lun.data.images.to_array makes one of a PIL image")
+        raise _broken(
+            f"returns an image that is a {type(image).__name__}",
+            where,
+            "it must be a tensor; lun.data.images.to_array makes one of a PIL image",
+        )
     shape = tuple(image.shape)
     if len(shape) != 3 or shape[2] != 3:
         hint = "; channels come last: image.permute(1, 2, 0)" if len(shape) == 3 and shape[0] == 3 else ""
@@ -79,5 +82,10 @@ def check_image(image: object, where: str) -> None:
 
 
 def _broken(what: str, where: str, why: str) -> Fault:
-    return Fault("DAT08", f"the dataset {what}", where=where, why=why,
-                 fix='return {"image": (h, w, 3) float32 in [-1, 1], "caption": "text"}')
+    return Fault(
+        "DAT08",
+        f"the dataset {what}",
+        where=where,
+        why=why,
+        fix='return {"image": (h, w, 3) float32 in [-1, 1], "caption": "text"}',
+    )

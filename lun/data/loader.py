@@ -39,8 +39,11 @@ def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     ignored = [name for name in IGNORED if name in given]
     if ignored:
-        log.info("%s: without effect: %s; no example is dropped, and the position decides the order", where,
-                 ", ".join(ignored))
+        log.info(
+            "%s: without effect: %s; no example is dropped, and the position decides the order",
+            where,
+            ", ".join(ignored),
+        )
     for name in given:
         if name not in SETTINGS + IGNORED:
             raise Fault("CFG03", f"unknown setting {where}.{name}", where=where, why=f"it takes: {', '.join(SETTINGS)}")

@@ -28,10 +28,18 @@ class Local:
     mode                  accepted for files of 2022 (`train` or `val`), without effect
     """
 
-    def __init__(self, data_root: str, size: int | None = 512, interpolation: Interpolation = "bicubic",
-                 flip_p: float = 0.5, crop: bool = True, limit_images: int | None = None,
-                 default_caption: str | None = None, allow_empty_captions: bool = False,
-                 mode: str | None = None) -> None:
+    def __init__(
+        self,
+        data_root: str,
+        size: int | None = 512,
+        interpolation: Interpolation = "bicubic",
+        flip_p: float = 0.5,
+        crop: bool = True,
+        limit_images: int | None = None,
+        default_caption: str | None = None,
+        allow_empty_captions: bool = False,
+        mode: str | None = None,
+    ) -> None:
         _check(size, interpolation, flip_p, limit_images)
         self.size = size
         self.resampling = RESAMPLING[interpolation]

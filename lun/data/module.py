@@ -29,10 +29,19 @@ class DataModuleFromConfig(LightningDataModule):
     wrap, use_worker_init_fn  accepted for files of 2022, without effect: every dataset is wrapped, every worker guarded
     """
 
-    def __init__(self, batch_size: int, train: Recipe | None = None, validation: Recipe | None = None,
-                 test: Recipe | None = None, predict: Recipe | None = None, num_workers: int | None = None,
-                 wrap: bool = False, use_worker_init_fn: bool = False, shuffle_test_loader: bool = False,
-                 shuffle_val_dataloader: bool = False) -> None:
+    def __init__(
+        self,
+        batch_size: int,
+        train: Recipe | None = None,
+        validation: Recipe | None = None,
+        test: Recipe | None = None,
+        predict: Recipe | None = None,
+        num_workers: int | None = None,
+        wrap: bool = False,
+        use_worker_init_fn: bool = False,
+        shuffle_test_loader: bool = False,
+        shuffle_val_dataloader: bool = False,
+    ) -> None:
         super().__init__()
         if batch_size < 1:
             raise Fault("CFG08", f"data.params.batch_size cannot be {batch_size}", why="it takes a number above 0")
@@ -64,8 +73,12 @@ class DataModuleFromConfig(LightningDataModule):
         """The dataset of `split`, built at the first call. Raises the `Fault` of its builder."""
         if split not in self.datasets:
             if not self.has(split):
-                raise Fault("CFG08", f"the config has no data set for {split}", where=f"data.params.{split}",
-                            fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}")
+                raise Fault(
+                    "CFG08",
+                    f"the config has no data set for {split}",
+                    where=f"data.params.{split}",
+                    fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}",
+                )
             self.datasets[split] = _built(self.recipes[split], split)
         return self.datasets[split]
 
@@ -106,10 +119,14 @@ class DataModuleFromConfig(LightningDataModule):
         if self.position is None:
             raise RuntimeError("the data module was not told the position: call follow() before training")
         if self.n < self.global_batch:
-            log.info("%d images are fewer than the %d of one step, so that a step holds some of them more than once",
-                     self.n, self.global_batch)
-        batches = PositionBatchSampler(Order(self.n, self.seed), self.window, self.position,
-                                       self.total_steps * self.window.accumulate)
+            log.info(
+                "%d images are fewer than the %d of one step, so that a step holds some of them more than once",
+                self.n,
+                self.global_batch,
+            )
+        batches = PositionBatchSampler(
+            Order(self.n, self.seed), self.window, self.position, self.total_steps * self.window.accumulate
+        )
         return Loader(Keyed(self.dataset("train"), self.seed), batches, **self._settings("train"))
 
     def val_dataloader(self) -> Loader | list[Any]:
@@ -141,9 +158,17 @@ def _built(recipe: Recipe, split: str) -> Any:
         fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
         raise
     if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
-        raise Fault("DAT08", f"{recipe['target']} is no data set", where=f"data.params.{split}",
-                    why="a data set has __len__ and __getitem__(index) or example(index, draws)")
+        raise Fault(
+            "DAT08",
+            f"{recipe['target']} is no data set",
+            where=f"data.params.{split}",
+            why="a data set has __len__ and __getitem__(index) or example(index, draws)",
+        )
     if len(dataset) == 0:
-        raise Fault("DAT02", "0 images, so there is nothing to train on", where=f"data.params.{split}",
-                    why=f"{recipe['target']} has length 0")
+        raise Fault(
+            "DAT02",
+            "0 images, so there is nothing to train on",
+            where=f"data.params.{split}",
+            why=f"{recipe['target']} has length 0",
+        )
     return dataset

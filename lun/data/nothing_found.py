@@ -26,12 +26,21 @@ def _no_folder(root: Path) -> Fault:
     try:
         inside = listing(parent)
     except OSError as error:
-        return Fault("DAT01", f"data folder not found: {root}", where="--data_root",
-                     why=f"the nearest existing parent is {parent}, which cannot be read: {error.strerror}")
+        return Fault(
+            "DAT01",
+            f"data folder not found: {root}",
+            where="--data_root",
+            why=f"the nearest existing parent is {parent}, which cannot be read: {error.strerror}",
+        )
     near = _similar(root, parent, inside)
     fix = f"--data_root {_quoted(near)}" if near else "pass an existing folder; in a container, mount it first"
-    return Fault("DAT01", f"data folder not found: {root}", where="--data_root",
-                 why=f"the nearest existing parent is {parent}, which contains: {contents(inside)}", fix=fix)
+    return Fault(
+        "DAT01",
+        f"data folder not found: {root}",
+        where="--data_root",
+        why=f"the nearest existing parent is {parent}, which contains: {contents(inside)}",
+        fix=fix,
+    )
 
 
 def _similar(root: Path, parent: Path, inside: Listing) -> Path | None:
@@ -47,18 +56,26 @@ def no_images(root: Path) -> Fault:
     top = listing(root)
     below = {name: _listed(root / name) for name in top.folders[:_PROBED]}
     if not (top.others or top.captions) and all(inside.is_empty for inside in below.values()):
-        return Fault("DAT02", "0 images, so there is nothing to train on", where=str(root),
-                     why="the folder is empty" if top.is_empty else f"it holds only empty folders: {contents(top)}",
-                     fix="--data_root DIR, a folder with images")
+        return Fault(
+            "DAT02",
+            "0 images, so there is nothing to train on",
+            where=str(root),
+            why="the folder is empty" if top.is_empty else f"it holds only empty folders: {contents(top)}",
+            fix="--data_root DIR, a folder with images",
+        )
     why = f"found instead: {contents(top)}"
     nearest = _most_images(root, below)
     if nearest is not None:
         why += f".  {nearest.relative_to(root).as_posix()}/ holds {_counted(len(listing(nearest).images), 'image')}"
         if nearest.name in CAPTION_FOLDER and nearest.parent != root:
             nearest = nearest.parent
-    return Fault("DAT03", f"no images in {root} (looked for {' '.join(EXTENSIONS)} there, in img/ and in images/)",
-                 where="--data_root", why=why,
-                 fix=f"--data_root {_quoted(nearest)}" if nearest else "--data_root DIR, a folder with images")
+    return Fault(
+        "DAT03",
+        f"no images in {root} (looked for {' '.join(EXTENSIONS)} there, in img/ and in images/)",
+        where="--data_root",
+        why=why,
+        fix=f"--data_root {_quoted(nearest)}" if nearest else "--data_root DIR, a folder with images",
+    )
 
 
 def no_captions(root: Path, images: int, caption_folder: str, image_folder: str, first: str) -> Fault:
@@ -70,10 +87,15 @@ def no_captions(root: Path, images: int, caption_folder: str, image_folder: str,
     sibling = CAPTION_FOLDER.get(root.name)
     if not image_folder and sibling and (root.parent / sibling).is_dir():
         put = f"--data_root {_quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
-    return Fault("DAT04", f"none of the {images} images has a caption", where=str(root), why=f"no .txt {place}",
-                 fix=f"{put}, or use one text for all: "
-                     'data.params.train.params.default_caption="photo of sks cat"\n'
-                     "or train without text: data.params.train.params.allow_empty_captions=true")
+    return Fault(
+        "DAT04",
+        f"none of the {images} images has a caption",
+        where=str(root),
+        why=f"no .txt {place}",
+        fix=f"{put}, or use one text for all: "
+        'data.params.train.params.default_caption="photo of sks cat"\n'
+        "or train without text: data.params.train.params.allow_empty_captions=true",
+    )
 
 
 def contents(inside: Listing) -> str:

@@ -112,5 +112,5 @@ class OnceBatchSampler(Sampler[list[Key]]):
 
     def __iter__(self) -> Iterator[list[Key]]:
         for first in range(0, len(self.turns), self.batch_size):
-            indices = [self.order(turn)[1] for turn in self.turns[first:first + self.batch_size]]
+            indices = [self.order(turn)[1] for turn in self.turns[first : first + self.batch_size]]
             yield [(index, index) for index in indices]

@@ -132,8 +132,12 @@ def _full_name(name: str) -> str:
 def _unknown(name: str, attached: str | None) -> Fault:
     key = name.lstrip("-")
     if "." in key:
-        return Fault("CLI03", f"unknown option {name}", why="settings of the configuration are written without dashes",
-                     fix=f"{key}={attached if attached is not None else 'VALUE'}")
+        return Fault(
+            "CLI03",
+            f"unknown option {name}",
+            why="settings of the configuration are written without dashes",
+            fix=f"{key}={attached if attached is not None else 'VALUE'}",
+        )
     ours = ("--base", *FLAGS, *(alias for alias in ALIASES if alias.startswith("--")))
     near = nearest(name, [*ours, *(f"--{argument}" for argument in trainer_arguments())])
     hint = "for config settings write key=value without dashes, e.g. lightning.trainer.accelerator=gpu"
@@ -143,15 +147,19 @@ def _unknown(name: str, attached: str | None) -> Fault:
 def _refuse_beside_resume(given: dict[str, Any]) -> None:
     run = given["resume"]
     if given.get("init_from") is not None:
-        raise Fault("CLI02", "--resume and --init-from (--actual_resume) cannot be used together",
-                    why="--resume continues a run (step counter, optimizer, log directory);"
-                        " --init-from starts a new run from weights only",
-                    fix=f"continue:   python main.py --resume {run} -t\n"
-                        f"start new:  python main.py --base ... --init-from {given['init_from']} -t")
+        raise Fault(
+            "CLI02",
+            "--resume and --init-from (--actual_resume) cannot be used together",
+            why="--resume continues a run (step counter, optimizer, log directory);"
+            " --init-from starts a new run from weights only",
+            fix=f"continue:   python main.py --resume {run} -t\n"
+            f"start new:  python main.py --base ... --init-from {given['init_from']} -t",
+        )
     if given.get("name") is not None:
-        raise Fault("CLI02", "--resume and --name cannot be used together",
-                    why="--resume goes on in the directory of the run, which has its name already",
-                    fix=f"continue:   python main.py --resume {run} -t\n"
-                        f"start new:  python main.py --base ... --init-from CHECKPOINT -n {given['name'] or 'NAME'} -t")
-
-
+        raise Fault(
+            "CLI02",
+            "--resume and --name cannot be used together",
+            why="--resume goes on in the directory of the run, which has its name already",
+            fix=f"continue:   python main.py --resume {run} -t\n"
+            f"start new:  python main.py --base ... --init-from CHECKPOINT -n {given['name'] or 'NAME'} -t",
+        )

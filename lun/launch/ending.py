@@ -21,8 +21,8 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     except Fault as fault:
         return _told([fault])
     except ExceptionGroup as group:
-        faults, others = group.split(Fault)
-        return _told(list(faults.exceptions)) if faults and not others else _bug(group, words)
+        faults = [error for error in group.exceptions if isinstance(error, Fault)]
+        return _told(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
@@ -46,7 +46,9 @@ def _bug(error: BaseException, words: Sequence[str]) -> int:
     log.to_file_alone(text)
     saved = _save_crash(text, words)
     summary = str(error).splitlines()[0] if str(error) else "no message"
-    report.show([Fault("BUG", f"unexpected {type(error).__name__}: {summary}", why="this is a fault of the program", fix=saved)])
+    report.show(
+        [Fault("BUG", f"unexpected {type(error).__name__}: {summary}", why="this is a fault of the program", fix=saved)]
+    )
     if os.environ.get("LUN_DEBUG") == "1" or VARIABLE not in os.environ:
         print(text)
     return report.OUR_FAULT

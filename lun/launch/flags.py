@@ -101,6 +101,15 @@ FLAGS: Mapping[str, Flag] = {
     "--version": Flag("version", "none"),
 }
 ALIASES: Mapping[str, str] = {
-    "-t": "--train", "-r": "--resume", "-n": "--name", "-f": "--postfix", "-l": "--logdir", "-s": "--seed",
-    "-p": "--project", "-d": "--debug", "-b": "--base", "-h": "--help", "--actual_resume": "--init-from",
+    "-t": "--train",
+    "-r": "--resume",
+    "-n": "--name",
+    "-f": "--postfix",
+    "-l": "--logdir",
+    "-s": "--seed",
+    "-p": "--project",
+    "-d": "--debug",
+    "-b": "--base",
+    "-h": "--help",
+    "--actual_resume": "--init-from",
 }

@@ -15,11 +15,17 @@ def scale_rule(value: object) -> Scale:
         return "none"
     if value is True:
         return "linear"
-    raise Fault("CFG03", f"scale_lr is {value!r}", where="model.scale_lr", why="it takes none, linear or sqrt", fix="model.scale_lr=none")
+    raise Fault(
+        "CFG03",
+        f"scale_lr is {value!r}",
+        where="model.scale_lr",
+        why="it takes none, linear or sqrt",
+        fix="model.scale_lr=none",
+    )
 
 
 def scaled_rate(base: float, rule: Scale, images_per_step: int) -> float:
-    """Goyal et al. 2017 (arXiv 1706.02677) for linear; sqrt keeps the noise of Adam's steps equal (arXiv 2205.10287)."""
+    """linear: Goyal et al. 2017 (arXiv 1706.02677); sqrt, for Adam: Malladi et al. 2022 (arXiv 2205.10287)."""
     factor = {"none": 1.0, "linear": float(images_per_step), "sqrt": images_per_step**0.5}[rule]
     return base * factor
 

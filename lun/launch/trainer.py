@@ -28,13 +28,18 @@ def require_device(trainer: Mapping[str, Any]) -> None:
     """Raise `Fault` DEV01 if a GPU was asked for and torch sees none."""
     asked = trainer.get("accelerator")
     if asked in ("gpu", "cuda") and not torch.cuda.is_available():
-        build = "a CPU build" if torch.version.cuda is None and torch.version.hip is None else "a GPU build without a usable device"
+        build = (
+            "a CPU build"
+            if torch.version.cuda is None and torch.version.hip is None
+            else "a GPU build without a usable device"
+        )
         raise Fault(
             "DEV01",
             f"accelerator {asked} was asked for, but torch sees none",
             where="lightning.trainer.accelerator",
             why=f"torch {torch.__version__} is {build}",
-            fix="LUN_TORCH=cuda bash scripts/setup.sh --reinstall-torch    (AMD: LUN_TORCH=rocm)    ·    no GPU: --accelerator cpu",
+            fix="LUN_TORCH=cuda bash scripts/setup.sh --reinstall-torch    (AMD: LUN_TORCH=rocm)\n"
+            "without a GPU: --accelerator cpu",
         )
 
 
@@ -60,7 +65,12 @@ def count_ranks(config: Mapping[str, Any]) -> int:
 
 
 def build_trainer(
-    config: Mapping[str, Any], length: Length, validates: bool, callbacks: list[Callback], loggers: list[Logger], run: Path
+    config: Mapping[str, Any],
+    length: Length,
+    validates: bool,
+    callbacks: list[Callback],
+    loggers: list[Logger],
+    run: Path,
 ) -> Trainer:
     """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches."""
     settings = _settings(config) | {

@@ -63,6 +63,7 @@ def fp32_shadow_by_temporaries(weights: dict[str, nn.Parameter]) -> Callable[[],
 
 def diffusers(foreach: bool) -> Callable[[dict[str, nn.Parameter]], Callable[[], object]]:
     """diffusers' own class, as installed; its shadows have the dtype of the weights."""
+
     def build(weights: dict[str, nn.Parameter]) -> Callable[[], object]:
         sources = list(weights.values())
         model = EMAModel(sources, decay=DECAY, foreach=foreach)
@@ -114,8 +115,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     weights = parameters(args.millions, DTYPES[args.dtype])
     size = sum(weight.numel() for weight in weights.values())
-    print(f"{size / 1e6:.1f} M parameters ({args.dtype}) in {len(weights)} tensors, {args.threads} thread(s), "
-          f"torch {torch.__version__}, median of {args.repeats}\n")
+    print(
+        f"{size / 1e6:.1f} M parameters ({args.dtype}) in {len(weights)} tensors, {args.threads} thread(s), "
+        f"torch {torch.__version__}, median of {args.repeats}\n"
+    )
     print("| one update | ms | ratio to a flat fp32 lerp_ |\n|---|---|---|")
     for name, time, ratio in measured(weights, args.repeats):
         print(f"| {name} | {time * 1e3:.1f} | {ratio:.2f} |")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.runs import TINY, make_pictures
 
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pictures(tmp_path_factory.mktemp("pictures"), 11)

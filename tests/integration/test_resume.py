@@ -21,7 +21,11 @@ def differences(a: Any, b: Any, at: str = "") -> list[str]:
         return found + [d for key in a.keys() & b.keys() for d in differences(a[key], b[key], f"{at}.{key}")]
     if isinstance(a, list | tuple):
         same = len(a) == len(b)
-        return [d for i, (x, y) in enumerate(zip(a, b)) for d in differences(x, y, f"{at}[{i}]")] if same else [at]
+        return (
+            [d for i, (x, y) in enumerate(zip(a, b, strict=False)) for d in differences(x, y, f"{at}[{i}]")]
+            if same
+            else [at]
+        )
     return [] if a == b else [at]
 
 
@@ -44,7 +48,9 @@ def final_state(logs: Path) -> dict[str, Any]:
     ],
     ids=["mid-epoch", "accumulation, three times", "workers", "bf16"],
 )
-def test_a_chain_of_resumes_equals_the_straight_run(lun: Lun, tmp_path: Path, cuts: list[int], settings: list[str]) -> None:
+def test_a_chain_of_resumes_equals_the_straight_run(
+    lun: Lun, tmp_path: Path, cuts: list[int], settings: list[str]
+) -> None:
     assert lun("-t", "-n", "straight", *settings) == 0
     straight = final_state(tmp_path / "logs")
     assert straight["lun"]["position"]["step"] == STEPS

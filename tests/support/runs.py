@@ -23,7 +23,6 @@ def make_pictures(root: Path, count: int, seed: int = 0) -> Path:
     return root
 
 
-
 def newest_run(logs: Path) -> Path:
     return (logs / "latest").resolve()
 

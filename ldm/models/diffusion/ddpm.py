@@ -18,7 +18,7 @@ from ldm.models.diffusion import preview
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, give_weights, require_weights
 from ldm.modules.encoders.conditioner import Conditioner
-from ldm.util import Recipe, instantiate_from_config
+from ldm.util import Recipe
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ class DiffusionWrapper(nn.Module):
 class DDPM(TrainedModel):
     """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
 
-    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole, with
-    any path, weighting, timestep law and noise. `image_size` and `channels` are those of what the network sees: pixels
-    here, latents in `LatentDiffusion`.
+    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole,
+    with any path, weighting, timestep law and noise. `image_size` and `channels` are those of what the network sees:
+    pixels here, latents in `LatentDiffusion`.
     """
 
     accepts = "ldm.models.base.TrainedModel"
@@ -164,7 +164,7 @@ class DDPM(TrainedModel):
         self,
         batch: dict[str, Any],
         split: str = "train",
-        N: int = 8,  # noqa: N803 - the name that configs have used since 2022
+        N: int = 8,
         sample: bool = True,
         ddim_steps: int = 50,
         ddim_eta: float = 0.0,
@@ -183,12 +183,16 @@ class DDPM(TrainedModel):
 class LatentDiffusion(DDPM):
     """A diffusion model of an autoencoder's latents, told by captions (Rombach et al. 2022, arXiv 2112.10752).
 
-    scale_factor   multiplies the first stage's latents so that they have about unit variance; `scale_by_std` measures it on
-                   the first batch instead
-    ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (arXiv 2207.12598)
+    scale_factor   multiplies the first stage's latents so that they have about unit variance; `scale_by_std` measures
+                   it on the first batch instead
+    ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
+                   2022, arXiv 2207.12598)
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
+    scale_factor: Tensor
+    first_stage_model: Any  # encode_moments(x) and decode(z)
+    cond_stage_model: Any  # a list of captions to Conditioning
 
     def __init__(
         self,
@@ -214,9 +218,14 @@ class LatentDiffusion(DDPM):
 
     def part_recipes(self) -> dict[str, Part]:
         return super().part_recipes() | {
-            "first stage": Part("model.params.first_stage_config", self.first_stage_config, "first_stage_model.", trained=False),
+            "first stage": Part(
+                "model.params.first_stage_config", self.first_stage_config, "first_stage_model.", trained=False
+            ),
             "text encoder": Part(
-                "model.params.cond_stage_config", self.cond_stage_config, "cond_stage_model.", trained=self.cond_stage_trainable
+                "model.params.cond_stage_config",
+                self.cond_stage_config,
+                "cond_stage_model.",
+                trained=self.cond_stage_trainable,
             ),
         }
 
@@ -247,10 +256,12 @@ class LatentDiffusion(DDPM):
 
     @torch.no_grad()
     def measure_scale_factor(self) -> None:
-        """Set `scale_factor` to 1 / standard deviation of the first training batch's latents (rank 0's, for all ranks)."""
+        """Set `scale_factor` to 1 / standard deviation of the first batch's latents (rank 0's, for all ranks)."""
         batch = next(iter(self.trainer.datamodule.train_dataloader()))
         self.scale_factor.fill_(1.0)
-        latents = self.encode({**batch, self.first_stage_key: batch[self.first_stage_key].to(self.device)}, self.draws(batch))
+        latents = self.encode(
+            {**batch, self.first_stage_key: batch[self.first_stage_key].to(self.device)}, self.draws(batch)
+        )
         self.scale_factor.fill_(self.trainer.strategy.broadcast(1.0 / latents.std().item()))
         log.info("scale_factor %.5f, measured on the first batch", self.scale_factor.item())
 

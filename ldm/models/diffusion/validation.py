@@ -1,4 +1,4 @@
-"""The validation loss: exact means over all examples and ranks, raw and averaged weights, in one pass over the pictures."""
+"""The validation loss: exact means over all examples and ranks, for raw and averaged weights."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -38,7 +38,7 @@ class ValidationLoss:
 
     def metrics(self, reduce: Callable[..., Tensor]) -> dict[str, Tensor]:
         """`val/loss_simple` and `val/loss` with each suffix; `reduce(tensor, reduce_op="sum")` adds up over ranks."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for suffix, sums in self._sums.items():
             count, simple, weighted = reduce(sums, reduce_op="sum")
             found |= {f"val/loss_simple{suffix}": simple / count, f"val/loss{suffix}": weighted / count}

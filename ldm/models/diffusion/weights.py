@@ -54,11 +54,13 @@ def require_weights(parts: Mapping[str, Part], ckpt_path: str | None) -> None:
             sniff(Path(path))
 
 
-def give_weights(parts: Mapping[str, Part], networks: Mapping[str, nn.Module], ckpt_path: str | None, ignore: tuple[str, ...]) -> None:
+def give_weights(
+    parts: Mapping[str, Part], networks: Mapping[str, nn.Module], ckpt_path: str | None, ignore: tuple[str, ...]
+) -> None:
     """Fill the parts that have no weights of their own from the checkpoint at `ckpt_path`.
 
-    A part's own path wins over the checkpoint, since it was written down for that part. Raises `Fault` MOD01 to MOD05 for a
-    file that cannot be used and MOD06 for parts that neither got weights nor say `from_scratch: true`.
+    A part's own path wins over the checkpoint, since it was written down for that part. Raises `Fault` MOD01 to MOD05
+    for a file that cannot be used and MOD06 for parts that neither got weights nor say `from_scratch: true`.
     """
     waiting = [name for name, network in networks.items() if network.loaded_from is None]
     if ckpt_path:

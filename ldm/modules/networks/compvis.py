@@ -1,5 +1,6 @@
 """CompVis' way of describing a UNet, for configs that have it."""
 
+import json
 from collections.abc import Sequence
 
 from ldm.errors import Fault
@@ -36,22 +37,19 @@ def UNetModel(
 ) -> UNet:
     """The UNet that CompVis' class of this name would build; its keys on disk are the same.
 
-    attention_resolutions  factors of downsampling (1, 2, 4 ...) at which the blocks attend, not pixels
-    num_heads_upsample, use_new_attention_order, legacy
-                           mean nothing beside `use_spatial_transformer`, in CompVis as here
-
-    Raises `Fault` CFG03 for what diffusers' UNet cannot express; names the setting.
+    `attention_resolutions` are factors of downsampling (1, 2, 4 ...), not pixels. `num_heads_upsample`,
+    `use_new_attention_order` and `legacy` mean nothing beside a spatial transformer, in CompVis as here. Raises `Fault`
+    CFG03 for what diffusers' UNet cannot express.
     """
-    _require(use_spatial_transformer, "use_spatial_transformer", use_spatial_transformer, "only true")
+    fixed = {"use_spatial_transformer": (use_spatial_transformer, True), "conv_resample": (conv_resample, True)}
+    fixed |= {"dims": (dims, 2), "resblock_updown": (resblock_updown, False)}
+    fixed |= {"num_classes": (num_classes, None), "n_embed": (n_embed, None)}
+    for key, (value, only) in fixed.items():
+        _require(value == only, key, value, f"only {json.dumps(only)}")
     _require(context_dim is not None, "context_dim", context_dim, "the width of the context")
-    _require(conv_resample, "conv_resample", conv_resample, "only true")
-    _require(dims == 2, "dims", dims, "only 2")
-    _require(num_classes is None, "num_classes", num_classes, "only null")
-    _require(not resblock_updown, "resblock_updown", resblock_updown, "only false")
-    _require(n_embed is None, "n_embed", n_embed, "only null")
     _require(len(channel_mult) > 0 and channel_mult[0] == 1, "channel_mult", channel_mult, "a list that begins with 1")
     widths = [model_channels * factor for factor in channel_mult]
-    attends = [2**level in attention_resolutions for level in range(len(widths))]
+    cross = ["CrossAttn" if 2**level in attention_resolutions else "" for level in range(len(widths))]
     return UNet(
         from_scratch=from_scratch,
         ckpt_path=ckpt_path,
@@ -61,8 +59,8 @@ def UNetModel(
         out_channels=out_channels,
         block_out_channels=widths,
         layers_per_block=num_res_blocks,
-        down_block_types=["CrossAttnDownBlock2D" if here else "DownBlock2D" for here in attends],
-        up_block_types=["CrossAttnUpBlock2D" if here else "UpBlock2D" for here in reversed(attends)],
+        down_block_types=[f"{kind}DownBlock2D" for kind in cross],
+        up_block_types=[f"{kind}UpBlock2D" for kind in reversed(cross)],
         attention_head_dim=_heads(widths, num_heads, num_head_channels),
         cross_attention_dim=context_dim,
         transformer_layers_per_block=transformer_depth,

@@ -10,15 +10,25 @@ from lun.config.compat.rewriting import Config, Upgrade, at, listed, put, withou
 
 SAVERS = frozenset(
     f"{package}.callbacks.{module}ModelCheckpoint"
-    for package in ("pytorch_lightning", "lightning.pytorch") for module in ("", "model_checkpoint.")
+    for package in ("pytorch_lightning", "lightning.pytorch")
+    for module in ("", "model_checkpoint.")
 )
 SAVER = "lun.callbacks.Checkpoint"
 UNNAMED_SAVER = "monitored_checkpoint"
 FILENAME = "e={epoch:04d} gs={step:06d}"
 IMAGE_LOGGERS = ("main.ImageLogger", "lun.callbacks.ImageLogger")
 
-_SAVER_DROPPED = {"auto_insert_metric_name", "save_last", "save_on_train_epoch_end", "every_n_epochs", "verbose",
-                  "save_weights_only", "save_on_exception", "enable_version_counter", "train_time_interval"}
+_SAVER_DROPPED = {
+    "auto_insert_metric_name",
+    "save_last",
+    "save_on_train_epoch_end",
+    "every_n_epochs",
+    "verbose",
+    "save_weights_only",
+    "save_on_exception",
+    "enable_version_counter",
+    "train_time_interval",
+}
 _IMAGE_LOGGER_DROPPED = {"increase_log_steps", "log_first_step", "check_custom_step", "log_on_batch_idx"}
 
 
@@ -64,8 +74,10 @@ def _saver(name: str, params: Config, notes: list[str]) -> Config | None:
         params["monitor"] = monitor.rstrip("/")
         notes.append(f"lightning.callbacks.{name}.params.monitor: {monitor} is read as {params['monitor']}")
     if not any(params.get(key) for key in ("every_n_train_steps", "every_minutes", "monitor")):
-        notes.append(f"lightning.callbacks.{name} is left out: savers count steps or minutes here, not epochs"
-                     " (to keep it, set every_n_train_steps)")
+        notes.append(
+            f"lightning.callbacks.{name} is left out: savers count steps or minutes here, not epochs"
+            " (to keep it, set every_n_train_steps)"
+        )
         return None
     params = {key: value for key, value in params.items() if value is not None}
     params.setdefault("filename", FILENAME)

@@ -14,8 +14,10 @@ def data(config: Config) -> Upgrade:
     params = at(config, "data", "params")
     if dropped := _LOADER_SWITCHES & params.keys():
         config = put(config, without(params, _LOADER_SWITCHES), "data", "params")
-        notes.append(f"data.params: without effect here, ignored: {listed(list(dropped))}"
-                     " (validation goes through the pictures in their order)")
+        notes.append(
+            f"data.params: without effect here, ignored: {listed(list(dropped))}"
+            " (validation goes through the pictures in their order)"
+        )
 
     def bare(recipe: Config) -> Config:
         given = at(recipe, "params")

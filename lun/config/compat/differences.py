@@ -19,12 +19,16 @@ def differences(config: Config) -> Upgrade:
         return Upgrade(config)
     config, notes = _with_old_ema(config)
     if "scale_lr" not in at(config, "model"):
-        notes.append("differs from translunar-diffusion: the learning rate is taken as written"
-                     " (--scale_lr linear multiplies it by the pictures of a step, as before)")
+        notes.append(
+            "differs from translunar-diffusion: the learning rate is taken as written"
+            " (--scale_lr linear multiplies it by the pictures of a step, as before)"
+        )
     notes += dict.fromkeys(note for params in _metadata(config) for note in _score_notes(params))
     if _counts_batches(config):
-        notes.append("differs from translunar-diffusion: disc_start counts steps, each of"
-                     " lightning.trainer.accumulate_grad_batches batches")
+        notes.append(
+            "differs from translunar-diffusion: disc_start counts steps, each of"
+            " lightning.trainer.accumulate_grad_batches batches"
+        )
     return Upgrade(config, tuple(notes))
 
 
@@ -47,8 +51,10 @@ def _with_old_ema(config: Config) -> tuple[Config, list[str]]:
 def _score_notes(params: Mapping[str, Any]) -> Iterator[str]:
     for key, old in (("min_score", 50), ("abs_min_score", 25)):
         if key not in params:
-            yield (f"differs from translunar-diffusion: without {key} no picture is rejected by its score"
-                   f" (it was {old}; write metadata_params.{key}: {old} to keep that)")
+            yield (
+                f"differs from translunar-diffusion: without {key} no picture is rejected by its score"
+                f" (it was {old}; write metadata_params.{key}: {old} to keep that)"
+            )
     if "aspect_range" in params:
         yield "differs from translunar-diffusion: aspect_range is honoured (it was always 0.71 to 1.42)"
 

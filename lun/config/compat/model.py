@@ -77,5 +77,9 @@ def _is_refused(value: Any, entry: Idle) -> bool:
 
 
 def _refusal(key: str, value: Any, entry: Idle) -> Refusal:
-    return Refusal(("model", "params", key), f"model.params.{key} is not available (it is {value!r})", why=entry.why,
-                   fix="delete the line")
+    return Refusal(
+        ("model", "params", key),
+        f"model.params.{key} is not available (it is {value!r})",
+        why=entry.why,
+        fix="delete the line",
+    )

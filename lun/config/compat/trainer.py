@@ -72,8 +72,10 @@ def _with_devices(given: Config, notes: list[str]) -> Config:
         on_cpu = value in (0, "0", [], "")
         kept["devices"] = 1 if on_cpu else value
         kept.setdefault("accelerator", "cpu" if on_cpu else accelerator)
-        notes.append(f"lightning.trainer.{old}: {value} is read as accelerator: {kept['accelerator']}, "
-                     f"devices: {kept['devices']}")
+        notes.append(
+            f"lightning.trainer.{old}: {value} is read as accelerator: {kept['accelerator']}, "
+            f"devices: {kept['devices']}"
+        )
     return kept
 
 
@@ -104,8 +106,9 @@ def _with_renamed(given: Config, notes: list[str]) -> Config:
 
 
 def _without_removed(given: Config, notes: list[str]) -> Config:
-    dropped = [key for key, value in given.items()
-               if key in REMOVED and not (key in _REFUSED_WITH_VALUE and _asks(value))]
+    dropped = [
+        key for key, value in given.items() if key in REMOVED and not (key in _REFUSED_WITH_VALUE and _asks(value))
+    ]
     told = [key for key in dropped if _asks(given[key])]
     if told:
         reasons = "; ".join(f"{key} ({REMOVED[key].why})" for key in told)

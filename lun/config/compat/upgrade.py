@@ -23,6 +23,14 @@ def upgrade(merged: Merged) -> tuple[Merged, list[str], list[Fault]]:
         result: Upgrade = step(config)
         config = result.config
         notes += result.notes
-        faults += [Fault("CFG03", refusal.what, where=f"{'.'.join(refusal.path)}  ({merged.where(refusal.path)})",
-                         why=refusal.why, fix=refusal.fix) for refusal in result.refusals]
+        faults += [
+            Fault(
+                "CFG03",
+                refusal.what,
+                where=f"{'.'.join(refusal.path)}  ({merged.where(refusal.path)})",
+                why=refusal.why,
+                fix=refusal.fix,
+            )
+            for refusal in result.refusals
+        ]
     return merged.replaced(config), notes, faults

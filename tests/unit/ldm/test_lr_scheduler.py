@@ -107,9 +107,7 @@ def test_one_cosine_goes_from_its_start_over_its_maximum_to_its_minimum() -> Non
 def test_cosine_cycles_each_warm_up_and_decay() -> None:
     schedule = LambdaWarmUpCosineScheduler2(**CYCLES)  # type: ignore[arg-type]
     assert [schedule(step) for step in (0, 1, 2, 6, 10)] == pytest.approx([0.0, 0.5, 1.0, 0.55, 0.1])
-    assert [schedule(step) for step in (11, 12, 14)] == pytest.approx(
-        [0.25 * (1 + math.cos(math.pi / 4)), 0.25, 0.0]
-    )
+    assert [schedule(step) for step in (11, 12, 14)] == pytest.approx([0.25 * (1 + math.cos(math.pi / 4)), 0.25, 0.0])
 
 
 def test_linear_cycles_fall_along_the_line_of_the_whole_cycle() -> None:

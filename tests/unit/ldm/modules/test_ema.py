@@ -10,7 +10,10 @@ from ldm.modules.ema import LitEma
 from ldm.modules.ema_profiles import ConstantDecay, HalfLife, InverseGamma, PowerDecay, Profile
 
 PROFILES: list[Profile] = [
-    ConstantDecay(0.97), ConstantDecay(0.97, warmup=False), PowerDecay(0.10), InverseGamma(power=0.8),
+    ConstantDecay(0.97),
+    ConstantDecay(0.97, warmup=False),
+    PowerDecay(0.10),
+    InverseGamma(power=0.8),
 ]
 
 
@@ -98,9 +101,6 @@ def test_the_measured_profile_of_a_power_law_is_as_wide_as_asked(sigma_rel: floa
     assert (weight * (time - mean) ** 2).sum().sqrt().item() == pytest.approx(sigma_rel, rel=0.01)
 
 
-
-
-
 def test_nothing_happens_between_two_updates() -> None:
     model = network()
     ema = LitEma(model, update_every=4)
@@ -161,8 +161,10 @@ def test_parameters_replaced_by_an_assigning_load_are_followed() -> None:
 
 
 def test_the_names_of_wrappers_are_removed_as_whole_parts_only() -> None:
-    weights = {"_orig_mod.module.a.submodule.w": nn.Parameter(torch.ones(1)),
-               "b._checkpoint_wrapped_module.w": nn.Parameter(torch.ones(1))}
+    weights = {
+        "_orig_mod.module.a.submodule.w": nn.Parameter(torch.ones(1)),
+        "b._checkpoint_wrapped_module.w": nn.Parameter(torch.ones(1)),
+    }
     assert list(LitEma(weights).averaged_state()) == ["a.submodule.w", "b.w"]
 
 

@@ -39,8 +39,10 @@ def test_checkpoint_keys_are_those_of_compvis() -> None:
 
 def to_disk(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """New names, and a linear layer that is a 1x1 convolution on disk."""
-    return {f"diffusion_model.{name}": value[..., None, None] if value.dim() == 2 else value
-            for name, value in state.items()}
+    return {
+        f"diffusion_model.{name}": value[..., None, None] if value.dim() == 2 else value
+        for name, value in state.items()
+    }
 
 
 def test_a_renamed_and_reshaped_average_comes_back_bit_for_bit() -> None:

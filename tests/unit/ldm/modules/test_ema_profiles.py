@@ -18,8 +18,14 @@ from ldm.modules.ema_profiles import (
 )
 
 PROFILES: list[Profile] = [
-    ConstantDecay(0.9999), ConstantDecay(0.99), ConstantDecay(0.999, warmup=False), ConstantDecay(0.0),
-    HalfLife(700), PowerDecay(0.10), PowerDecay(0.05), InverseGamma(max_decay=0.999),
+    ConstantDecay(0.9999),
+    ConstantDecay(0.99),
+    ConstantDecay(0.999, warmup=False),
+    ConstantDecay(0.0),
+    HalfLife(700),
+    PowerDecay(0.10),
+    PowerDecay(0.05),
+    InverseGamma(max_decay=0.999),
 ]
 
 
@@ -116,10 +122,18 @@ def test_other_laws_get_an_interval_from_their_decay() -> None:
     assert largest_interval(InverseGamma(power=1.0, max_decay=0.9999), 999) == 10
 
 
-@pytest.mark.parametrize("build", [
-    lambda: ConstantDecay(1.0), lambda: ConstantDecay(-0.1), lambda: HalfLife(0), lambda: PowerDecay(0.3),
-    lambda: PowerDecay(0.0), lambda: PowerDecay.of_gamma(-0.5), lambda: InverseGamma(max_decay=1.0),
-])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: ConstantDecay(1.0),
+        lambda: ConstantDecay(-0.1),
+        lambda: HalfLife(0),
+        lambda: PowerDecay(0.3),
+        lambda: PowerDecay(0.0),
+        lambda: PowerDecay.of_gamma(-0.5),
+        lambda: InverseGamma(max_decay=1.0),
+    ],
+)
 def test_a_value_that_makes_no_average_is_refused(build) -> None:
     with pytest.raises(ValueError, match="got"):
         build()

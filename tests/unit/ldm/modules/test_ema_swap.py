@@ -86,10 +86,17 @@ def test_raw_weights_that_are_not_finite_come_back_too() -> None:
     assert torch.equal(parameter.data.view(torch.int32), before)
 
 
-@pytest.mark.parametrize("act", [
-    lambda ema: ema.scope().__enter__(), lambda ema: ema.update(1), lambda ema: ema.flush(1), lambda ema: ema.reset(),
-    lambda ema: ema.load_state_dict(ema.state_dict()),
-], ids=["swap", "update", "flush", "reset", "load"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda ema: ema.scope().__enter__(),
+        lambda ema: ema.update(1),
+        lambda ema: ema.flush(1),
+        lambda ema: ema.reset(),
+        lambda ema: ema.load_state_dict(ema.state_dict()),
+    ],
+    ids=["swap", "update", "flush", "reset", "load"],
+)
 def test_while_swapped_the_average_cannot_change(act: Callable[[LitEma], None]) -> None:
     model = network()
     ema = LitEma(model)

@@ -12,25 +12,35 @@ from lun.config.targets import find_target
 def of_the_user() -> None: ...
 
 
-@pytest.mark.parametrize("path", [
-    "torch.nn.Identity", "torch.optim.AdamW", "torch.optim.lr_scheduler.StepLR", "ldm.position.Position",
-    "lightning.pytorch.callbacks.LearningRateMonitor", "lightning.pytorch.loggers.CSVLogger",
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "torch.nn.Identity",
+        "torch.optim.AdamW",
+        "torch.optim.lr_scheduler.StepLR",
+        "ldm.position.Position",
+        "lightning.pytorch.callbacks.LearningRateMonitor",
+        "lightning.pytorch.loggers.CSVLogger",
+    ],
+)
 def test_parts_of_a_training_run_may_be_named(path):
     assert callable(find_target(path))
 
 
-@pytest.mark.parametrize("path", [
-    "torch.utils.collect_env.run",
-    "torch.hub.load",
-    "torch.load",
-    "torch.os.system",
-    "torch.nn.Module.apply",
-    "torch.distributed.elastic.multiprocessing.subprocess_handler.SubprocessHandler",
-    "torch.float32",
-    "torch.nn",
-    "lightning.pytorch.Trainer.fit",
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "torch.utils.collect_env.run",
+        "torch.hub.load",
+        "torch.load",
+        "torch.os.system",
+        "torch.nn.Module.apply",
+        "torch.distributed.elastic.multiprocessing.subprocess_handler.SubprocessHandler",
+        "torch.float32",
+        "torch.nn",
+        "lightning.pytorch.Trainer.fit",
+    ],
+)
 def test_what_could_do_anything_is_refused_and_never_called(path, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *given, **more: pytest.fail("a process was started"))
     with pytest.raises(Fault) as caught:
@@ -67,12 +77,15 @@ def test_an_object_is_judged_by_where_it_was_defined():
     assert refusal(torch.nn.Linear) is None
 
 
-@pytest.mark.parametrize(("path", "fix"), [
-    ("torch.nn.Idenity", "did you mean torch.nn.Identity?"),
-    ("torch.optm.AdamW", "did you mean torch.optim?"),
-    ("lun.callbacks.ImageLoger", "did you mean lun.callbacks.ImageLogger?"),
-    ("lum.callbacks.ImageLogger", "did you mean lun?"),
-])
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("torch.nn.Idenity", "did you mean torch.nn.Identity?"),
+        ("torch.optm.AdamW", "did you mean torch.optim?"),
+        ("lun.callbacks.ImageLoger", "did you mean lun.callbacks.ImageLogger?"),
+        ("lum.callbacks.ImageLogger", "did you mean lun?"),
+    ],
+)
 def test_a_misspelt_target_suggests_a_near_one(path, fix):
     with pytest.raises(Fault) as caught:
         find_target(path)

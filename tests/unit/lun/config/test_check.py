@@ -24,8 +24,9 @@ class Crop:
 
 
 class Pictures:
-    def __init__(self, data_root: str, size: int | None = 512, metadata_params: Metadata | None = None,
-                 crop: Crop | None = None) -> None: ...
+    def __init__(
+        self, data_root: str, size: int | None = 512, metadata_params: Metadata | None = None, crop: Crop | None = None
+    ) -> None: ...
 
     def __len__(self) -> int:
         return 1
@@ -40,10 +41,17 @@ class Data(LightningDataModule):
 
 
 class Model(LightningModule):
-    def __init__(self, unet_config: Recipe, image_size: int, scale_factor: float = 1.0,
-                 parameterization: Literal["eps", "v"] = "eps", optimizer_config: Recipe | None = None,
-                 objective: torch.nn.Module | None = None, parts: Sequence[Any] = (),
-                 cond_stage_config: Recipe | str | None = None) -> None:
+    def __init__(
+        self,
+        unet_config: Recipe,
+        image_size: int,
+        scale_factor: float = 1.0,
+        parameterization: Literal["eps", "v"] = "eps",
+        optimizer_config: Recipe | None = None,
+        objective: torch.nn.Module | None = None,
+        parts: Sequence[Any] = (),
+        cond_stage_config: Recipe | str | None = None,
+    ) -> None:
         super().__init__()
 
 
@@ -113,83 +121,113 @@ def test_an_unknown_setting_of_the_command_line_is_told_with_what_to_write(fault
 def test_an_unknown_setting_of_a_file_is_told_with_its_line(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text(CONFIG.replace("    image_size: 8", "    image_size: 8\n    scale_facter: 1.0"))
-    fault, = check(load_layers([str(file)]), (__name__,))
+    (fault,) = check(load_layers([str(file)]), (__name__,))
     assert fault.where == f"{file.as_posix()}:7"
     assert fault.fix == "did you mean scale_factor?"
 
 
 def test_all_faults_are_told_at_once(faults):
-    found = faults("data.params.batchsize=8", "model.params.image_size='64'", "lightning.trainer.max_step=1",
-                   "lightning.callbacks.beat.params.evry=1", "model.params.unet_config.target=torch.nn.Linar")
+    found = faults(
+        "data.params.batchsize=8",
+        "model.params.image_size='64'",
+        "lightning.trainer.max_step=1",
+        "lightning.callbacks.beat.params.evry=1",
+        "model.params.unet_config.target=torch.nn.Linar",
+    )
     assert len(found) == 5
 
 
-@pytest.mark.parametrize(("override", "message"), [
-    ("model.params.image_size='64'", "CFG03: model.params.image_size: expected int, got '64'"),
-    ("model.params.parameterization=x1", "CFG03: model.params.parameterization: expected 'eps' or 'v', got 'x1'"),
-    ("model.base_learning_rate=fast", "CFG03: model.base_learning_rate: expected float or null, got 'fast'"),
-    ("model.scale_lr=double", "CFG03: model.scale_lr: expected"),
-    ("seed=x", "CFG03: seed: expected int or null, got 'x'"),
-    ("model.params.unet_config.params.in_features=four",
-     "CFG03: model.params.unet_config.params.in_features: expected int"),
-    ("model.params.unet_config.params.in_feature=4",
-     "CFG03: unknown setting model.params.unet_config.params.in_feature"),
-    ("model.paramz={}", "CFG03: unknown setting model.paramz"),
-    ("lightning.trainer.max_step=1", "CFG03: unknown setting lightning.trainer.max_step"),
-    ("lightning.trainer.max_steps=many", "CFG03: lightning.trainer.max_steps: expected int, got 'many'"),
-    ("lightning.trainer.amp_backend=native", "CFG05: lightning.trainer.amp_backend is not an argument"),
-    ("lightning.trainer.logger=false", "CFG03: lightning.trainer.logger is set elsewhere"),
-    ("lightning.trainr={}", "CFG03: unknown setting lightning.trainr"),
-    ("lightning.callbacks.beat=5", "CFG03: lightning.callbacks.beat: expected a Callback as a recipe, got 5"),
-    ("lightning.callbacks=5", "CFG03: lightning.callbacks: expected a map, got 5"),
-    ("lightning.deepspeed.stge=2", "CFG03: unknown setting lightning.deepspeed.stge"),
-    ("data.params.train.params.siz=2", "CFG03: unknown setting data.params.train.params.siz"),
-    ("data.params.train.dataloader_params.shufle=true",
-     "CFG03: unknown setting data.params.train.dataloader_params.shufle"),
-    ("data.params.train.params.metadata_params.min_scor=2",
-     "CFG03: unknown setting data.params.train.params.metadata_params.min_scor"),
-    ("data.params.train.params.metadata_params.blacklist_tags=a",
-     "CFG03: data.params.train.params.metadata_params.blacklist_tags: expected a list of str, got 'a'"),
-    ("data.params.train.params.crop={size: 2, center: true}",
-     "CFG03: unknown setting data.params.train.params.crop.center"),
-    ("data.params.train.params.metadata_params.caption_sorter={target: torch.nn.Idenity}",
-     "CFG04: cannot load target torch.nn.Idenity"),
-    ("model.params.parts=[{target: torch.nn.Linear, params: {in_featurs: 1}}]",
-     "CFG03: unknown setting model.params.parts.0"),
-    ("model.target=5", "CFG04: model.target: expected an import path, got 5"),
-    ("model=null", "CFG03: the configuration has no `model` section"),
-])
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.params.image_size='64'", "CFG03: model.params.image_size: expected int, got '64'"),
+        ("model.params.parameterization=x1", "CFG03: model.params.parameterization: expected 'eps' or 'v', got 'x1'"),
+        ("model.base_learning_rate=fast", "CFG03: model.base_learning_rate: expected float or null, got 'fast'"),
+        ("model.scale_lr=double", "CFG03: model.scale_lr: expected"),
+        ("seed=x", "CFG03: seed: expected int or null, got 'x'"),
+        (
+            "model.params.unet_config.params.in_features=four",
+            "CFG03: model.params.unet_config.params.in_features: expected int",
+        ),
+        (
+            "model.params.unet_config.params.in_feature=4",
+            "CFG03: unknown setting model.params.unet_config.params.in_feature",
+        ),
+        ("model.paramz={}", "CFG03: unknown setting model.paramz"),
+        ("lightning.trainer.max_step=1", "CFG03: unknown setting lightning.trainer.max_step"),
+        ("lightning.trainer.max_steps=many", "CFG03: lightning.trainer.max_steps: expected int, got 'many'"),
+        ("lightning.trainer.amp_backend=native", "CFG05: lightning.trainer.amp_backend is not an argument"),
+        ("lightning.trainer.logger=false", "CFG03: lightning.trainer.logger is set elsewhere"),
+        ("lightning.trainr={}", "CFG03: unknown setting lightning.trainr"),
+        ("lightning.callbacks.beat=5", "CFG03: lightning.callbacks.beat: expected a Callback as a recipe, got 5"),
+        ("lightning.callbacks=5", "CFG03: lightning.callbacks: expected a map, got 5"),
+        ("lightning.deepspeed.stge=2", "CFG03: unknown setting lightning.deepspeed.stge"),
+        ("data.params.train.params.siz=2", "CFG03: unknown setting data.params.train.params.siz"),
+        (
+            "data.params.train.dataloader_params.shufle=true",
+            "CFG03: unknown setting data.params.train.dataloader_params.shufle",
+        ),
+        (
+            "data.params.train.params.metadata_params.min_scor=2",
+            "CFG03: unknown setting data.params.train.params.metadata_params.min_scor",
+        ),
+        (
+            "data.params.train.params.metadata_params.blacklist_tags=a",
+            "CFG03: data.params.train.params.metadata_params.blacklist_tags: expected a list of str, got 'a'",
+        ),
+        (
+            "data.params.train.params.crop={size: 2, center: true}",
+            "CFG03: unknown setting data.params.train.params.crop.center",
+        ),
+        (
+            "data.params.train.params.metadata_params.caption_sorter={target: torch.nn.Idenity}",
+            "CFG04: cannot load target torch.nn.Idenity",
+        ),
+        (
+            "model.params.parts=[{target: torch.nn.Linear, params: {in_featurs: 1}}]",
+            "CFG03: unknown setting model.params.parts.0",
+        ),
+        ("model.target=5", "CFG04: model.target: expected an import path, got 5"),
+        ("model=null", "CFG03: the configuration has no `model` section"),
+    ],
+)
 def test_each_fault_is_found(faults, override, message):
     assert any(text.startswith(message) for text in faults(override)), faults(override)
 
 
-@pytest.mark.parametrize("override", [
-    f"model.target={__name__}.Data",
-    f"data.target={__name__}.Model",
-    "lightning.callbacks.beat.target=torch.nn.Identity",
-    "lightning.logger.csv.target=lightning.pytorch.callbacks.LearningRateMonitor",
-    "data.params.train.target=torch.nn.Identity",
-    "model.params.objective={target: torch.optim.AdamW}",
-    "model.params.optimizer_config={target: torch.nn.Identity}",
-])
+@pytest.mark.parametrize(
+    "override",
+    [
+        f"model.target={__name__}.Data",
+        f"data.target={__name__}.Model",
+        "lightning.callbacks.beat.target=torch.nn.Identity",
+        "lightning.logger.csv.target=lightning.pytorch.callbacks.LearningRateMonitor",
+        "data.params.train.target=torch.nn.Identity",
+        "model.params.objective={target: torch.optim.AdamW}",
+        "model.params.optimizer_config={target: torch.nn.Identity}",
+    ],
+)
 def test_each_place_takes_objects_of_its_kind_alone(faults, override):
     assert any("does not fit here" in text and text.startswith("CFG04") for text in faults(override))
 
 
-@pytest.mark.parametrize("override", [
-    "lightning.trainer.benchmark=true",
-    "data.params.train.dataloader_params={drop_last: true, pin_memory: false}",
-    "model.params.optimizer_config={target: torch.optim.AdamW, params: {betas: [0.9, 0.99], weight_decay: 1.0e-4}}",
-    "model.params.objective={target: torch.nn.Identity}",
-    "model.params.cond_stage_config=__is_unconditional__",
-    "model.scale_lr=linear",
-    "model.scale_lr=true",
-    "data.params.train.params.metadata_params.caption_sorter="
-    f"{{target: {__name__}.sorter, params: {{ascending: false}}}}",
-    "lightning.logger.csv.params={flush_logs_every_n_steps: 5}",
-    "lightning.deepspeed.stage=2",
-    "data.params.train.params.size=null",
-])
+@pytest.mark.parametrize(
+    "override",
+    [
+        "lightning.trainer.benchmark=true",
+        "data.params.train.dataloader_params={drop_last: true, pin_memory: false}",
+        "model.params.optimizer_config={target: torch.optim.AdamW, params: {betas: [0.9, 0.99], weight_decay: 1.0e-4}}",
+        "model.params.objective={target: torch.nn.Identity}",
+        "model.params.cond_stage_config=__is_unconditional__",
+        "model.scale_lr=linear",
+        "model.scale_lr=true",
+        "data.params.train.params.metadata_params.caption_sorter="
+        f"{{target: {__name__}.sorter, params: {{ascending: false}}}}",
+        "lightning.logger.csv.params={flush_logs_every_n_steps: 5}",
+        "lightning.deepspeed.stage=2",
+        "data.params.train.params.size=null",
+    ],
+)
 def test_what_is_right_passes(faults, override):
     assert faults(override) == []
 
@@ -212,9 +250,17 @@ def test_a_shell_in_any_place_is_refused_before_anything_is_called(faults, monke
 
     monkeypatch.setattr(shell.subprocess, "Popen", lambda *given, **more: pytest.fail("a process was started"))
     recipe = "{target: torch.utils.collect_env.run, params: {command: touch /tmp/x}}"
-    for place in ("lightning.callbacks.evil", "model.params.objective", "model.params.unet_config", "data.params.train",
-                  "data.params.train.params.metadata_params.caption_sorter", "model.params.parts.deep",
-                  "lightning.trainer.profiler", "lightning.logger.evil", "model.params.unet_config.params.x.y"):
+    for place in (
+        "lightning.callbacks.evil",
+        "model.params.objective",
+        "model.params.unet_config",
+        "data.params.train",
+        "data.params.train.params.metadata_params.caption_sorter",
+        "model.params.parts.deep",
+        "lightning.trainer.profiler",
+        "lightning.logger.evil",
+        "model.params.unet_config.params.x.y",
+    ):
         assert any("torch.utils.collect_env.run is refused" in text for text in faults(f"{place}={recipe}")), place
 
 
@@ -240,7 +286,7 @@ def test_other_sections_are_warned_of_and_free_ones_are_not(tmp_path):
 
 
 def test_parameters_of_mappings_are_walked(faults):
-    assert any("in_featurs" in text for text in faults(
-        "model.params.parts=[{inner: {target: torch.nn.Linear, params: {in_featurs: 1}}}]"))
-
-
+    assert any(
+        "in_featurs" in text
+        for text in faults("model.params.parts=[{inner: {target: torch.nn.Linear, params: {in_featurs: 1}}}]")
+    )

@@ -4,9 +4,15 @@ from ldm.errors import Fault
 from lun.config.errors import did_you_mean, nearest, raise_all
 
 
-@pytest.mark.parametrize(("word", "expected"), [
-    ("batchsize", "batch_size"), ("Batch-Size", "batch_size"), ("num_worker", "num_workers"), ("qqq", None),
-])
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("batchsize", "batch_size"),
+        ("Batch-Size", "batch_size"),
+        ("num_worker", "num_workers"),
+        ("qqq", None),
+    ],
+)
 def test_the_nearest_name_ignores_case_dashes_and_underscores(word, expected):
     assert nearest(word, ["batch_size", "num_workers", "train"]) == expected
 

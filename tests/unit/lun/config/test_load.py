@@ -25,8 +25,11 @@ def test_later_layers_win_maps_merge_and_lists_replace(write):
 def test_settings_of_the_command_line_win_over_files(write):
     file = write("a.yaml", "model: {rate: 1.0, size: 4}")
     merged = load_layers([file], ["model.rate=1e-4", "lightning.trainer.devices=0,", "new.map={a: [1, x]}"])
-    assert merged.config == {"model": {"rate": 1e-4, "size": 4}, "lightning": {"trainer": {"devices": "0,"}},
-                             "new": {"map": {"a": [1, "x"]}}}
+    assert merged.config == {
+        "model": {"rate": 1e-4, "size": 4},
+        "lightning": {"trainer": {"devices": "0,"}},
+        "new": {"map": {"a": [1, "x"]}},
+    }
 
 
 def test_every_setting_knows_where_it_was_written(write):

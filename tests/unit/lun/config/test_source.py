@@ -40,8 +40,13 @@ def test_keys_stay_the_text_that_was_written():
 def test_each_leaf_and_map_knows_its_line():
     node = parse("a:\n  b: 1\n  c:\n    - x\n    - y\nd: 2\n", "f.yaml")
     assert node.positions() == {
-        (): "f.yaml:1", ("a",): "f.yaml:1", ("a", "b"): "f.yaml:2", ("a", "c"): "f.yaml:3",
-        ("a", "c", "0"): "f.yaml:4", ("a", "c", "1"): "f.yaml:5", ("d",): "f.yaml:6",
+        (): "f.yaml:1",
+        ("a",): "f.yaml:1",
+        ("a", "b"): "f.yaml:2",
+        ("a", "c"): "f.yaml:3",
+        ("a", "c", "0"): "f.yaml:4",
+        ("a", "c", "1"): "f.yaml:5",
+        ("d",): "f.yaml:6",
     }
 
 
@@ -71,10 +76,20 @@ def test_a_tab_is_explained_with_the_line_that_holds_it():
     assert "TAB" in caught.value.why
 
 
-@pytest.mark.parametrize("text", [
-    "a: b: c", "a: [1, 2", "a: @x", "a: 1\na: 2", "a: &x [*x]", "? [1]\n: 2", "a: !!python/name:os.system x",
-    "a: 1\n---\nb: 2", "a: \x00",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: b: c",
+        "a: [1, 2",
+        "a: @x",
+        "a: 1\na: 2",
+        "a: &x [*x]",
+        "? [1]\n: 2",
+        "a: !!python/name:os.system x",
+        "a: 1\n---\nb: 2",
+        "a: \x00",
+    ],
+)
 def test_what_is_no_yaml_is_a_fault_with_its_line(text):
     with pytest.raises(Fault) as caught:
         parse(text, "bad.yaml")

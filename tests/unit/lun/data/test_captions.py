@@ -8,15 +8,18 @@ from ldm.errors import Fault
 from lun.data.captions import CaptionReader
 
 
-@pytest.mark.parametrize(("content", "caption"), [
-    (b"a fox,  red\nbackground\r\n", "a fox, red background"),
-    (b"  \t fox \n", "fox"),
-    (b"", ""),
-    ("n\u00e4chtlicher Fuchs".encode(), "n\u00e4chtlicher Fuchs"),
-    ("\ufefffox".encode(), "fox"),
-    ("fuchs \u00e4".encode("utf-16"), "fuchs \u00e4"),
-    ("n\u00e4cht".encode("latin-1"), "n\u00e4cht"),
-])
+@pytest.mark.parametrize(
+    ("content", "caption"),
+    [
+        (b"a fox,  red\nbackground\r\n", "a fox, red background"),
+        (b"  \t fox \n", "fox"),
+        (b"", ""),
+        ("n\u00e4chtlicher Fuchs".encode(), "n\u00e4chtlicher Fuchs"),
+        ("\ufefffox".encode(), "fox"),
+        ("fuchs \u00e4".encode("utf-16"), "fuchs \u00e4"),
+        ("n\u00e4cht".encode("latin-1"), "n\u00e4cht"),
+    ],
+)
 def test_a_file_is_read_as_one_line(tmp_path, content, caption):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
@@ -30,7 +33,8 @@ def test_an_old_encoding_is_told_once(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert [reader(tmp_path / "a.txt"), reader(tmp_path / "b.txt")] == ["\u00e4", "\u00f6"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"caption {tmp_path / 'a.txt'} is not UTF-8; it and others like it are read as Latin-1"]
+        f"caption {tmp_path / 'a.txt'} is not UTF-8; it and others like it are read as Latin-1"
+    ]
 
 
 def test_a_vanished_caption_is_a_fault_that_names_it(tmp_path):

@@ -37,33 +37,41 @@ def why(path: Path) -> str:
     return caught.value.why
 
 
-@pytest.mark.parametrize(("image", "name", "options", "pixel"), [
-    (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.png", {}, (1, 2, 3)),
-    (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.bmp", {}, (1, 2, 3)),
-    (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.webp", {"lossless": True}, (1, 2, 3)),
-    (Image.new("L", (4, 4), 9), "grey.png", {}, (9, 9, 9)),
-    (Image.new("1", (4, 4), 1), "bits.png", {}, WHITE),
-    (palette((0, 0, 0), (255, 0, 0), index=1), "palette.png", {}, (255, 0, 0)),
-    (Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "cmyk.jpg", {}, (255, 0, 0)),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("image", "name", "options", "pixel"),
+    [
+        (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.png", {}, (1, 2, 3)),
+        (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.bmp", {}, (1, 2, 3)),
+        (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb.webp", {"lossless": True}, (1, 2, 3)),
+        (Image.new("L", (4, 4), 9), "grey.png", {}, (9, 9, 9)),
+        (Image.new("1", (4, 4), 1), "bits.png", {}, WHITE),
+        (palette((0, 0, 0), (255, 0, 0), index=1), "palette.png", {}, (255, 0, 0)),
+        (Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "cmyk.jpg", {}, (255, 0, 0)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_an_opaque_picture_keeps_its_colours(tmp_path, image, name, options, pixel):
     picture = decode(saved(tmp_path, name, image, **options))
     assert picture.mode == "RGB"
     assert np.abs(np.subtract(picture.getpixel((0, 0)), pixel)).max() <= 2
 
 
-@pytest.mark.parametrize(("image", "name", "options", "pixel"), [
-    (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "rgba.png", {}, WHITE),
-    (Image.new("RGBA", (4, 4), (0, 0, 0, 128)), "half.png", {}, (127, 127, 127)),
-    (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "rgba.webp", {"lossless": True}, WHITE),
-    (Image.new("LA", (4, 4), (0, 0)), "la.png", {}, WHITE),
-    (palette((0, 0, 0), (255, 0, 0), index=1), "one-clear.png", {"transparency": 1}, WHITE),
-    (palette((0, 0, 0), (255, 0, 0), index=1), "half-clear.png", {"transparency": b"\xff\x80"}, (255, 127, 127)),
-    (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb-key.png", {"transparency": (1, 2, 3)}, WHITE),
-    (Image.new("L", (4, 4), 9), "grey-key.png", {"transparency": 9}, WHITE),
-    (Image.new("1", (4, 4), 0), "bit-key.png", {"transparency": 0}, WHITE),
-    (Image.fromarray(np.full((4, 4), 300, np.uint16)), "deep-key.png", {"transparency": 300}, WHITE),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("image", "name", "options", "pixel"),
+    [
+        (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "rgba.png", {}, WHITE),
+        (Image.new("RGBA", (4, 4), (0, 0, 0, 128)), "half.png", {}, (127, 127, 127)),
+        (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "rgba.webp", {"lossless": True}, WHITE),
+        (Image.new("LA", (4, 4), (0, 0)), "la.png", {}, WHITE),
+        (palette((0, 0, 0), (255, 0, 0), index=1), "one-clear.png", {"transparency": 1}, WHITE),
+        (palette((0, 0, 0), (255, 0, 0), index=1), "half-clear.png", {"transparency": b"\xff\x80"}, (255, 127, 127)),
+        (Image.new("RGB", (4, 4), (1, 2, 3)), "rgb-key.png", {"transparency": (1, 2, 3)}, WHITE),
+        (Image.new("L", (4, 4), 9), "grey-key.png", {"transparency": 9}, WHITE),
+        (Image.new("1", (4, 4), 0), "bit-key.png", {"transparency": 0}, WHITE),
+        (Image.fromarray(np.full((4, 4), 300, np.uint16)), "deep-key.png", {"transparency": 300}, WHITE),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_transparent_parts_lie_over_white(tmp_path, image, name, options, pixel):
     assert decode(saved(tmp_path, name, image, **options)).getpixel((0, 0)) == pixel
 
@@ -98,14 +106,19 @@ def test_a_truncated_file_is_called_truncated(tmp_path, kind):
         assert why(path).startswith("truncated or damaged")
 
 
-@pytest.mark.parametrize(("content", "told"), [
-    (b"", "empty file (0 bytes)"),
-    (b"<!doctype html><p>404</p>", 'not an image (starts with "<!doctype html><p>404</p": a download error page)'),
-    (b"version https://git-lfs.github.com/spec/v1",
-     "not an image but a git-lfs pointer: git lfs pull brings the file"),
-    (b"\x00\x01\x02\x03", "not an image (starts with the bytes 00 01 02 03)"),
-    (b"hello\nworld", 'not an image (starts with "hello")'),
-])
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "empty file (0 bytes)"),
+        (b"<!doctype html><p>404</p>", 'not an image (starts with "<!doctype html><p>404</p": a download error page)'),
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "not an image but a git-lfs pointer: git lfs pull brings the file",
+        ),
+        (b"\x00\x01\x02\x03", "not an image (starts with the bytes 00 01 02 03)"),
+        (b"hello\nworld", 'not an image (starts with "hello")'),
+    ],
+)
 def test_what_is_no_image_is_told_by_its_first_bytes(tmp_path, content, told):
     path = tmp_path / "x.png"
     path.write_bytes(content)

@@ -58,22 +58,40 @@ def test_cached_moments_stand_in_for_the_image():
     assert "image" not in Keyed(Plain({"moments": torch.zeros(8, 1, 1), "caption": ""}), 0)[0, 0]
 
 
-@pytest.mark.parametrize(("found", "what", "why"), [
-    ((GOOD, "a"), "the dataset returns no map", "got tuple"),
-    ({"jpg": GOOD, "caption": "a"}, "the dataset returns no image", "it has the keys jpg, caption"),
-    ({"image": GOOD}, "the dataset returns no caption", "the key is missing"),
-    ({"image": GOOD, "caption": 3}, "the dataset returns no caption", "caption is a int"),
-    ({"image": torch.zeros(3, 8, 8), "caption": "a"}, "the dataset returns an image of shape (3, 8, 8)",
-     "it must be (height, width, 3); channels come last: image.permute(1, 2, 0)"),
-    ({"image": GOOD.to(torch.uint8), "caption": "a"}, "the dataset returns an image of torch.uint8",
-     "it must be float32 in [-1, 1]: image / 127.5 - 1"),
-    ({"image": GOOD + 200, "caption": "a"}, "the dataset returns an image with values 200 to 200",
-     "it must lie in [-1, 1]: image / 127.5 - 1"),
-    ({"image": GOOD * float("nan"), "caption": "a"}, "the dataset returns an image with values nan to nan",
-     "it must lie in [-1, 1]"),
-    ({"image": Image.new("RGB", (2, 2)), "caption": "a"}, "the dataset returns an image that is a Image",
-     "it must be a tensor; lun.data.images.to_array makes one of a PIL image"),
-])
+@pytest.mark.parametrize(
+    ("found", "what", "why"),
+    [
+        ((GOOD, "a"), "the dataset returns no map", "got tuple"),
+        ({"jpg": GOOD, "caption": "a"}, "the dataset returns no image", "it has the keys jpg, caption"),
+        ({"image": GOOD}, "the dataset returns no caption", "the key is missing"),
+        ({"image": GOOD, "caption": 3}, "the dataset returns no caption", "caption is a int"),
+        (
+            {"image": torch.zeros(3, 8, 8), "caption": "a"},
+            "the dataset returns an image of shape (3, 8, 8)",
+            "it must be (height, width, 3); channels come last: image.permute(1, 2, 0)",
+        ),
+        (
+            {"image": GOOD.to(torch.uint8), "caption": "a"},
+            "the dataset returns an image of torch.uint8",
+            "it must be float32 in [-1, 1]: image / 127.5 - 1",
+        ),
+        (
+            {"image": GOOD + 200, "caption": "a"},
+            "the dataset returns an image with values 200 to 200",
+            "it must lie in [-1, 1]: image / 127.5 - 1",
+        ),
+        (
+            {"image": GOOD * float("nan"), "caption": "a"},
+            "the dataset returns an image with values nan to nan",
+            "it must lie in [-1, 1]",
+        ),
+        (
+            {"image": Image.new("RGB", (2, 2)), "caption": "a"},
+            "the dataset returns an image that is a Image",
+            "it must be a tensor; lun.data.images.to_array makes one of a PIL image",
+        ),
+    ],
+)
 def test_anything_else_is_refused_with_the_reason(found, what, why):
     told = fault(found)
     assert (told.what, told.why) == (what, why)

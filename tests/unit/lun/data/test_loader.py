@@ -28,8 +28,9 @@ class Noise:
     def example(self, index, draws):
         if index == 10:
             raise Fault("DAT06", "cannot read image x.png", where="here", why="truncated", fix="remove it")
-        ignored = all(signal.getsignal(number) is signal.SIG_IGN
-                      for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1))
+        ignored = all(
+            signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        )
         image = torch.rand(4, 4, 3, generator=draws("flip"))
         return {"image": image, "caption": f"{os.getpid()} {ignored} {signal_at_parents_death()}"}
 
@@ -93,7 +94,8 @@ def test_a_fault_arrives_as_it_was_raised(workers):
     with pytest.raises(Fault) as caught:
         batches(workers, number=3)
     assert caught.value.render() == (
-        "error[DAT06]: cannot read image x.png\n  where: here\n  why:   truncated\n  fix:   remove it")
+        "error[DAT06]: cannot read image x.png\n  where: here\n  why:   truncated\n  fix:   remove it"
+    )
 
 
 def test_a_fault_survives_the_way_between_processes():
@@ -105,7 +107,8 @@ def test_what_has_no_effect_is_told_and_left_out(caplog):
     with caplog.at_level(logging.INFO):
         assert loader_settings({"drop_last": True, "prefetch_factor": 4}, "here") == {"prefetch_factor": 4}
     assert caplog.messages == [
-        "here: without effect: drop_last; no example is dropped, and the position decides the order"]
+        "here: without effect: drop_last; no example is dropped, and the position decides the order"
+    ]
 
 
 def test_a_setting_that_the_position_decides_is_refused():

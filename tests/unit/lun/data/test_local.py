@@ -36,9 +36,15 @@ def captions(data: Local) -> list[str]:
     return [data.caption(index) for index in range(len(data))]
 
 
-@pytest.mark.parametrize(("image", "text"), [
-    ("img/a.png", "txt/a.txt"), ("images/a.png", "captions/a.txt"), ("a.png", "a.txt"), ("img/a.png", "img/a.txt"),
-])
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        ("img/a.png", "txt/a.txt"),
+        ("images/a.png", "captions/a.txt"),
+        ("a.png", "a.txt"),
+        ("img/a.png", "img/a.txt"),
+    ],
+)
 def test_each_flat_layout_pairs_image_and_caption(tmp_path, image, text):
     data = Local(str(put(tmp_path, image, text)), size=4)
     assert data.index.images == [image]
@@ -97,7 +103,8 @@ def test_images_without_caption_are_left_out_and_told(tmp_path, caplog):
     assert caplog.records[0].getMessage() == (
         "warning[DAT04]: 1 of 2 images (50 %) have no caption and are left out\n"
         "  why:   img/b.png; looked for txt/b.txt\n"
-        '  fix:   one text for them: data.params.train.params.default_caption="photo of sks cat"')
+        '  fix:   one text for them: data.params.train.params.default_caption="photo of sks cat"'
+    )
 
 
 def test_a_default_caption_serves_where_there_is_none(tmp_path):
@@ -170,7 +177,8 @@ def test_a_missing_folder_names_its_nearest_parent(tmp_path):
         f"error[DAT01]: data folder not found: {tmp_path}/derpi/sub\n"
         "  where: --data_root\n"
         f"  why:   the nearest existing parent is {tmp_path}, which contains: 2 folders (pony/ test/)\n"
-        "  fix:   pass an existing folder; in a container, mount it first")
+        "  fix:   pass an existing folder; in a container, mount it first"
+    )
 
 
 def test_a_misspelt_folder_gets_a_suggestion(tmp_path):
@@ -189,12 +197,17 @@ def test_a_folder_of_other_things_is_described(tmp_path):
         f"error[DAT03]: no images in {tmp_path} (looked for png jpg jpeg bmp webp there, in img/ and in images/)\n"
         "  where: --data_root\n"
         "  why:   found instead: 2 folders (log/ my cats/), 2 .mp4 files.  my cats/img/ holds 1 image\n"
-        f"  fix:   --data_root '{tmp_path}/my cats'")
+        f"  fix:   --data_root '{tmp_path}/my cats'"
+    )
 
 
-@pytest.mark.parametrize(("folders", "why"), [
-    ((), "the folder is empty"), (("img", "txt"), "it holds only empty folders: 2 folders (img/ txt/)"),
-])
+@pytest.mark.parametrize(
+    ("folders", "why"),
+    [
+        ((), "the folder is empty"),
+        (("img", "txt"), "it holds only empty folders: 2 folders (img/ txt/)"),
+    ],
+)
 def test_an_empty_folder_is_nothing_to_train_on(tmp_path, folders, why):
     for name in folders:
         (tmp_path / name).mkdir()
@@ -209,7 +222,8 @@ def test_no_caption_at_all_is_an_error_that_shows_three_ways_out(tmp_path):
         "  why:   no .txt next to the images\n"
         "  fix:   put cat01.txt next to cat01.png, or use one text for all: "
         'data.params.train.params.default_caption="photo of sks cat"\n'
-        "         or train without text: data.params.train.params.allow_empty_captions=true")
+        "         or train without text: data.params.train.params.allow_empty_captions=true"
+    )
 
 
 def test_a_root_one_level_too_deep_is_recognised(tmp_path):
@@ -219,7 +233,7 @@ def test_a_root_one_level_too_deep_is_recognised(tmp_path):
 
 @pytest.mark.parametrize("params", [{"size": 0}, {"flip_p": 2.0}, {"limit_images": 0}, {"interpolation": "cubic"}])
 def test_a_value_out_of_range_is_named(tmp_path, params):
-    name, = params
+    (name,) = params
     found = fault(data_root=str(tmp_path), **params)
     assert found.id == "CFG08"
     assert found.what.startswith(f"{name} of lun.data.local.Local cannot be")

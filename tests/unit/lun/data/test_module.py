@@ -107,9 +107,14 @@ def test_validation_reads_all_of_its_examples_in_order_with_a_short_last_batch()
 def test_a_shuffled_validation_has_the_same_examples_with_the_same_draws():
     plain = data(validation=recipe(20, "Drawn"))
     shuffled = data(validation=recipe(20, "Drawn"), shuffle_val_dataloader=True)
-    rows = [{slot: image for batch in module.val_dataloader()
-             for slot, image in zip(batch["slot"].tolist(), batch["image"], strict=True)}
-            for module in (plain, shuffled)]
+    rows = [
+        {
+            slot: image
+            for batch in module.val_dataloader()
+            for slot, image in zip(batch["slot"].tolist(), batch["image"], strict=True)
+        }
+        for module in (plain, shuffled)
+    ]
     assert list(rows[0]) != list(rows[1])
     assert all(torch.equal(rows[0][index], rows[1][index]) for index in range(20))
 

@@ -21,8 +21,12 @@ def stream(n: int, window: Window, start: int, batches: int) -> list[list[tuple[
 
 
 def step_of_all_ranks(n: int, mb: int, accumulate: int, ranks: int, start: int) -> list[tuple[int, int]]:
-    keys = [key for rank in range(ranks) for batch in stream(n, Window(mb, accumulate, ranks, rank), start, accumulate)
-            for key in batch]
+    keys = [
+        key
+        for rank in range(ranks)
+        for batch in stream(n, Window(mb, accumulate, ranks, rank), start, accumulate)
+        for key in batch
+    ]
     return sorted(keys)
 
 
@@ -48,12 +52,15 @@ def test_every_epoch_is_a_permutation(n, seed, epoch):
 def test_a_resumed_stream_goes_on_where_the_straight_one_would(n, mb, accumulate, ranks, done, data):
     window = Window(mb, accumulate, ranks, rank=data.draw(st.integers(0, ranks - 1)))
     straight = stream(n, window, 0, 6 * accumulate)
-    assert stream(n, window, done * window.global_batch, (6 - done) * accumulate) == straight[done * accumulate:]
+    assert stream(n, window, done * window.global_batch, (6 - done) * accumulate) == straight[done * accumulate :]
 
 
 @law
-@given(n=examples, split=st.sampled_from([(12, 1, 1), (1, 12, 1), (3, 2, 2), (2, 3, 2), (1, 1, 12), (4, 1, 3)]),
-       start=st.integers(0, 100))
+@given(
+    n=examples,
+    split=st.sampled_from([(12, 1, 1), (1, 12, 1), (3, 2, 2), (2, 3, 2), (1, 1, 12), (4, 1, 3)]),
+    start=st.integers(0, 100),
+)
 def test_another_split_of_the_same_global_batch_gives_the_same_examples(n, split, start):
     assert step_of_all_ranks(n, *split, start) == step_of_all_ranks(n, 6, 2, 1, start)
 

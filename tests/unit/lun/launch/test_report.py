@@ -11,10 +11,22 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("id", "code"), [
-    ("CLI03", 2), ("CFG01", 2), ("RES02", 2), ("TRN02", 2), ("DAT02", 3), ("MOD06", 4), ("DEV01", 5), ("TRN01", 6),
-    ("DEP01", 7), ("DSK01", 8), ("BUG", 70),
-])
+@pytest.mark.parametrize(
+    ("id", "code"),
+    [
+        ("CLI03", 2),
+        ("CFG01", 2),
+        ("RES02", 2),
+        ("TRN02", 2),
+        ("DAT02", 3),
+        ("MOD06", 4),
+        ("DEV01", 5),
+        ("TRN01", 6),
+        ("DEP01", 7),
+        ("DSK01", 8),
+        ("BUG", 70),
+    ],
+)
 def test_the_letters_of_an_id_decide_the_exit_code(id, code):
     assert exit_code(Fault(id, "x")) == code
 

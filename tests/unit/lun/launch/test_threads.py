@@ -40,7 +40,9 @@ def test_a_resumed_run_takes_over_its_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.get_num_threads() == 1
 
 
-def test_the_environment_overrides_and_a_change_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_environment_overrides_and_a_change_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("LUN_THREADS", "2")
     assert threads.settle_threads(1) == 2
     assert "sums may differ in their last bits" in caplog.text

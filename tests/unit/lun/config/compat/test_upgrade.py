@@ -24,23 +24,30 @@ def callbacks(**given):
 def test_a_configuration_in_todays_spelling_is_left_alone():
     config = {
         "model": {"target": "ldm.models.diffusion.ddpm.LatentDiffusion", "params": {"timesteps": 1000}},
-        "lightning": {"trainer": {"max_steps": 5, "check_val_every_n_epoch": None},
-                      "callbacks": {"c": {"target": SAVER, "params": {"filename": "x"}}, "gone": None}},
+        "lightning": {
+            "trainer": {"max_steps": 5, "check_val_every_n_epoch": None},
+            "callbacks": {"c": {"target": SAVER, "params": {"filename": "x"}}, "gone": None},
+        },
     }
     assert upgraded(config) == (config, "", [])
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("pytorch_lightning.callbacks.LearningRateMonitor", "lightning.pytorch.callbacks.LearningRateMonitor"),
-    ("pytorch_lightning.loggers.CSVLogger", "lightning.pytorch.loggers.CSVLogger"),
-    ("pytorch_lightning.loggers.tensorboard.TensorBoardLogger",
-     "lightning.pytorch.loggers.tensorboard.TensorBoardLogger"),
-    ("main.ImageLogger", "lun.callbacks.ImageLogger"),
-    ("main.DataModuleFromConfig", "lun.data.module.DataModuleFromConfig"),
-    ("lun.data.local.LocalBase", "lun.data.local.Local"),
-    ("ldm.modules.encoders.modules.FrozenCLIPEmbedder", "ldm.modules.encoders.clip.FrozenCLIPEmbedder"),
-    ("ldm.modules.diffusionmodules.openaimodel.UNetModel", "ldm.modules.networks.compvis.UNetModel"),
-])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("pytorch_lightning.callbacks.LearningRateMonitor", "lightning.pytorch.callbacks.LearningRateMonitor"),
+        ("pytorch_lightning.loggers.CSVLogger", "lightning.pytorch.loggers.CSVLogger"),
+        (
+            "pytorch_lightning.loggers.tensorboard.TensorBoardLogger",
+            "lightning.pytorch.loggers.tensorboard.TensorBoardLogger",
+        ),
+        ("main.ImageLogger", "lun.callbacks.ImageLogger"),
+        ("main.DataModuleFromConfig", "lun.data.module.DataModuleFromConfig"),
+        ("lun.data.local.LocalBase", "lun.data.local.Local"),
+        ("ldm.modules.encoders.modules.FrozenCLIPEmbedder", "ldm.modules.encoders.clip.FrozenCLIPEmbedder"),
+        ("ldm.modules.diffusionmodules.openaimodel.UNetModel", "ldm.modules.networks.compvis.UNetModel"),
+    ],
+)
 def test_old_import_paths_are_replaced_at_any_depth(old, new):
     config, notes, _ = upgraded({"data": {"params": {"x_config": [{"target": old, "params": {"a": {"target": old}}}]}}})
     assert config["data"]["params"]["x_config"] == [{"target": new, "params": {"a": {"target": new}}}]
@@ -49,11 +56,29 @@ def test_old_import_paths_are_replaced_at_any_depth(old, new):
 
 @pytest.mark.parametrize("target", [PL, "lightning.pytorch.callbacks.model_checkpoint.ModelCheckpoint"])
 def test_model_checkpoint_becomes_the_saver_of_our_own(target):
-    params = {"filename": "f", "every_n_train_steps": 5, "monitor": "val/a/", "mode": "min", "save_top_k": 3,
-              "dirpath": "d", "auto_insert_metric_name": False, "save_last": True, "verbose": True}
+    params = {
+        "filename": "f",
+        "every_n_train_steps": 5,
+        "monitor": "val/a/",
+        "mode": "min",
+        "save_top_k": 3,
+        "dirpath": "d",
+        "auto_insert_metric_name": False,
+        "save_last": True,
+        "verbose": True,
+    }
     found, notes = callbacks(mine={"target": target, "params": params})
-    assert found["mine"] == {"target": SAVER, "params": {"filename": "f", "every_n_train_steps": 5, "monitor": "val/a",
-                                                         "mode": "min", "save_top_k": 3, "dirpath": "d"}}
+    assert found["mine"] == {
+        "target": SAVER,
+        "params": {
+            "filename": "f",
+            "every_n_train_steps": 5,
+            "monitor": "val/a",
+            "mode": "min",
+            "save_top_k": 3,
+            "dirpath": "d",
+        },
+    }
     assert "val/a/ is read as val/a" in notes
     assert "without auto_insert_metric_name, save_last, verbose" in notes
 
@@ -84,7 +109,8 @@ def test_a_saver_by_time_counts_minutes():
 def test_the_saver_section_of_compvis_becomes_a_callback():
     config, _, _ = upgraded({"lightning": {"modelcheckpoint": {"params": {"every_n_train_steps": 9, "filename": "f"}}}})
     assert config["lightning"]["callbacks"] == {
-        "monitored_checkpoint": {"target": SAVER, "params": {"every_n_train_steps": 9, "filename": "f"}}}
+        "monitored_checkpoint": {"target": SAVER, "params": {"every_n_train_steps": 9, "filename": "f"}}
+    }
     assert "modelcheckpoint" not in config["lightning"]
 
 
@@ -93,48 +119,68 @@ def test_null_that_removes_a_callback_stays():
 
 
 def test_old_keys_of_the_image_logger_go():
-    params = {"batch_frequency": 5, "increase_log_steps": False, "log_first_step": True, "check_custom_step": 1,
-              "log_on_batch_idx": True}
+    params = {
+        "batch_frequency": 5,
+        "increase_log_steps": False,
+        "log_first_step": True,
+        "check_custom_step": 1,
+        "log_on_batch_idx": True,
+    }
     found, notes = callbacks(images={"target": "main.ImageLogger", "params": params})
     assert found["images"] == {"target": "lun.callbacks.ImageLogger", "params": {"batch_frequency": 5}}
     assert "increase_log_steps" in notes
 
 
 def test_callbacks_without_a_successor_are_left_out_or_replaced():
-    found, notes = callbacks(save={"target": "lun.callbacks.CustomCheckpointing"},
-                             setup={"target": "main.SetupCallback"},
-                             vram={"target": "lun.callbacks.EpochVram", "params": {"x": 1}})
+    found, notes = callbacks(
+        save={"target": "lun.callbacks.CustomCheckpointing"},
+        setup={"target": "main.SetupCallback"},
+        vram={"target": "lun.callbacks.EpochVram", "params": {"x": 1}},
+    )
     assert found == {"vram": {"target": "lun.callbacks.Throughput"}}
     assert "lightning.callbacks.save" in notes
     assert "lightning.callbacks.vram" in notes
 
 
 def test_one_bare_logger_gets_a_name():
-    config, _, _ = upgraded({"lightning": {"logger": {"target": "pytorch_lightning.loggers.CSVLogger",
-                                                      "params": {"name": "csv"}, "board": {"target": "a.B"}}}})
+    config, _, _ = upgraded(
+        {
+            "lightning": {
+                "logger": {
+                    "target": "pytorch_lightning.loggers.CSVLogger",
+                    "params": {"name": "csv"},
+                    "board": {"target": "a.B"},
+                }
+            }
+        }
+    )
     assert config["lightning"]["logger"] == {
         "board": {"target": "a.B"},
-        "csv": {"target": "lightning.pytorch.loggers.CSVLogger", "params": {"name": "csv"}}}
+        "csv": {"target": "lightning.pytorch.loggers.CSVLogger", "params": {"name": "csv"}},
+    }
 
 
-@pytest.mark.parametrize(("given", "expected"), [
-    ({}, {}),
-    ({"gpus": "0,"}, {"accelerator": "gpu", "devices": "0,"}),
-    ({"gpus": 0}, {"accelerator": "cpu", "devices": 1}),
-    ({"gpus": None}, {}),
-    ({"gpus": 2, "accelerator": "ddp"}, {"accelerator": "auto", "strategy": "ddp", "devices": 2}),
-    ({"gpus": 2, "devices": 1}, {"devices": 1}),
-    ({"num_processes": 2}, {"accelerator": "cpu", "devices": 2}),
-    ({"precision": 16}, {"precision": "16-mixed"}),
-    ({"precision": "bf16"}, {"precision": "bf16-mixed"}),
-    ({"precision": 32}, {"precision": 32}),
-    ({"replace_sampler_ddp": False}, {"use_distributed_sampler": False}),
-    ({"amp_backend": "native", "amp_level": None, "track_grad_norm": 2, "weights_save_path": None}, {}),
-    ({"check_val_every_n_epoch": 1}, {}),
-    ({"tpu_cores": None}, {}),
-    ({"tpu_cores": 8}, {"tpu_cores": 8}),
-    ({"resume_from_checkpoint": "a.ckpt"}, {"resume_from_checkpoint": "a.ckpt"}),
-])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {}),
+        ({"gpus": "0,"}, {"accelerator": "gpu", "devices": "0,"}),
+        ({"gpus": 0}, {"accelerator": "cpu", "devices": 1}),
+        ({"gpus": None}, {}),
+        ({"gpus": 2, "accelerator": "ddp"}, {"accelerator": "auto", "strategy": "ddp", "devices": 2}),
+        ({"gpus": 2, "devices": 1}, {"devices": 1}),
+        ({"num_processes": 2}, {"accelerator": "cpu", "devices": 2}),
+        ({"precision": 16}, {"precision": "16-mixed"}),
+        ({"precision": "bf16"}, {"precision": "bf16-mixed"}),
+        ({"precision": 32}, {"precision": 32}),
+        ({"replace_sampler_ddp": False}, {"use_distributed_sampler": False}),
+        ({"amp_backend": "native", "amp_level": None, "track_grad_norm": 2, "weights_save_path": None}, {}),
+        ({"check_val_every_n_epoch": 1}, {}),
+        ({"tpu_cores": None}, {}),
+        ({"tpu_cores": 8}, {"tpu_cores": 8}),
+        ({"resume_from_checkpoint": "a.ckpt"}, {"resume_from_checkpoint": "a.ckpt"}),
+    ],
+)
 def test_trainer_arguments_are_translated_where_the_meaning_is_certain(given, expected):
     config, _, _ = upgraded({"lightning": {"trainer": given}})
     assert config["lightning"]["trainer"] == {**expected, "check_val_every_n_epoch": None}
@@ -152,22 +198,40 @@ def model(**params):
 
 
 def test_model_parameters_without_effect_are_dropped_in_one_note():
-    params, notes, faults = model(timesteps=5, num_timesteps_cond=1, log_every_t=200, conditioning_key="crossattn",
-                                  use_positional_encodings=False, learn_logvar=False, logvar_init=0.0,
-                                  original_elbo_weight=0.0, l_simple_weight=1.0, given_betas=None, v_posterior=0.0)
+    params, notes, faults = model(
+        timesteps=5,
+        num_timesteps_cond=1,
+        log_every_t=200,
+        conditioning_key="crossattn",
+        use_positional_encodings=False,
+        learn_logvar=False,
+        logvar_init=0.0,
+        original_elbo_weight=0.0,
+        l_simple_weight=1.0,
+        given_betas=None,
+        v_posterior=0.0,
+    )
     assert params == {"timesteps": 5}
     assert notes.count("without effect here, ignored") == 1
     assert faults == []
 
 
-@pytest.mark.parametrize("asked", [
-    {"learn_logvar": True}, {"original_elbo_weight": 0.1}, {"conditioning_key": "concat"}, {"num_timesteps_cond": 2},
-    {"personalization_config": {"target": "a.B"}}, {"use_positional_encodings": True}, {"l_simple_weight": 0.5},
-])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"learn_logvar": True},
+        {"original_elbo_weight": 0.1},
+        {"conditioning_key": "concat"},
+        {"num_timesteps_cond": 2},
+        {"personalization_config": {"target": "a.B"}},
+        {"use_positional_encodings": True},
+        {"l_simple_weight": 0.5},
+    ],
+)
 def test_model_parameters_that_ask_for_what_is_not_here_are_refused(asked):
     params, _, faults = model(**asked)
     assert params == {}
-    fault, = faults
+    (fault,) = faults
     assert fault.id == "CFG03"
     assert fault.what.startswith(f"model.params.{next(iter(asked))} is not available")
     assert fault.why
@@ -187,16 +251,28 @@ def test_parameters_of_other_models_are_left_alone():
 
 
 def test_the_monitor_of_an_old_autoencoder_loses_its_slash():
-    config, notes, _ = upgraded({"model": {"target": "ldm.models.autoencoder.AutoencoderKL",
-                                           "params": {"monitor": "val/rec_loss/", "colorize_nlabels": None}}})
+    config, notes, _ = upgraded(
+        {
+            "model": {
+                "target": "ldm.models.autoencoder.AutoencoderKL",
+                "params": {"monitor": "val/rec_loss/", "colorize_nlabels": None},
+            }
+        }
+    )
     assert config["model"]["params"] == {"monitor": "val/rec_loss"}
     assert "val/rec_loss/ is read as val/rec_loss" in notes
 
 
 OLD = {
     "model": {"target": "ldm.models.diffusion.ddpm.LatentDiffusion", "params": {"use_ema": True}},
-    "data": {"params": {"train": {"target": "lun.data.local.LocalBase",
-                                  "params": {"mode": "train", "metadata_params": {"min_score": 1}}}}},
+    "data": {
+        "params": {
+            "train": {
+                "target": "lun.data.local.LocalBase",
+                "params": {"mode": "train", "metadata_params": {"min_score": 1}},
+            }
+        }
+    },
     "lightning": {"trainer": {"amp_backend": "native"}},
 }
 
@@ -204,7 +280,8 @@ OLD = {
 def test_an_old_configuration_keeps_its_ema_and_is_told_what_differs():
     config, notes, _ = upgraded(OLD)
     assert config["model"]["params"] == {
-        "ema_config": {"target": "ldm.modules.ema.LitEma", "params": {"decay": 0.9995, "update_every": 100}}}
+        "ema_config": {"target": "ldm.modules.ema.LitEma", "params": {"decay": 0.9995, "update_every": 100}}
+    }
     assert "--scale_lr linear" in notes
     assert "without abs_min_score no picture is rejected by its score (it was 25" in notes
     assert "without min_score" not in notes
@@ -224,8 +301,10 @@ def test_an_old_configuration_with_a_word_on_the_ema_keeps_it(params):
 
 def test_an_old_discriminator_is_told_that_its_start_counts_steps_when_accumulating():
     loss = {"target": "x.Y", "params": {"disc_start": 500}}
-    config = {"model": {"target": "ldm.models.autoencoder.AutoencoderKL", "params": {"lossconfig": loss}},
-              "lightning": {"trainer": {"amp_backend": "native", "accumulate_grad_batches": 2}}}
+    config = {
+        "model": {"target": "ldm.models.autoencoder.AutoencoderKL", "params": {"lossconfig": loss}},
+        "lightning": {"trainer": {"amp_backend": "native", "accumulate_grad_batches": 2}},
+    }
     assert "disc_start counts steps" in upgraded(config)[1]
 
 
