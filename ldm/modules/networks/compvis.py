@@ -35,32 +35,32 @@ def UNetModel(
     from_scratch: bool = False,
     ckpt_path: str | None = None,
 ) -> UNet:
-    """The UNet that CompVis' class of this name would build; its keys on disk are the same.
+    """The UNet that CompVis' class of this name would build, with the same keys on disk; else `Fault` CFG03.
 
-    `attention_resolutions` are factors of downsampling (1, 2, 4 ...), not pixels. `num_heads_upsample`,
-    `use_new_attention_order` and `legacy` mean nothing beside a spatial transformer, in CompVis as here. Raises `Fault`
-    CFG03 for what diffusers' UNet cannot express.
+    `attention_resolutions` are factors of downsampling, not pixels. Beside a spatial transformer `num_heads_upsample`,
+    `use_new_attention_order` and `legacy` mean nothing, in CompVis as here.
     """
-    fixed = {"use_spatial_transformer": (use_spatial_transformer, True), "conv_resample": (conv_resample, True)}
-    fixed |= {"dims": (dims, 2), "resblock_updown": (resblock_updown, False)}
-    fixed |= {"num_classes": (num_classes, None), "n_embed": (n_embed, None)}
-    for key, (value, only) in fixed.items():
-        _require(value == only, key, value, f"only {json.dumps(only)}")
+    _require_only("use_spatial_transformer", use_spatial_transformer, True)
+    _require_only("conv_resample", conv_resample, True)
+    _require_only("dims", dims, 2)
+    _require_only("resblock_updown", resblock_updown, False)
+    _require_only("num_classes", num_classes, None)
+    _require_only("n_embed", n_embed, None)
     _require(context_dim is not None, "context_dim", context_dim, "the width of the context")
     _require(len(channel_mult) > 0 and channel_mult[0] == 1, "channel_mult", channel_mult, "a list that begins with 1")
     widths = [model_channels * factor for factor in channel_mult]
-    cross = ["CrossAttn" if 2**level in attention_resolutions else "" for level in range(len(widths))]
+    down, up = _block_types(attention_resolutions, len(widths))
     return UNet(
-        from_scratch=from_scratch,
-        ckpt_path=ckpt_path,
-        gradient_checkpointing=use_checkpoint,
+        from_scratch,
+        ckpt_path,
+        use_checkpoint,
         sample_size=image_size,
         in_channels=in_channels,
         out_channels=out_channels,
         block_out_channels=widths,
         layers_per_block=num_res_blocks,
-        down_block_types=[f"{kind}DownBlock2D" for kind in cross],
-        up_block_types=[f"{kind}UpBlock2D" for kind in reversed(cross)],
+        down_block_types=down,
+        up_block_types=up,
         attention_head_dim=_heads(widths, num_heads, num_head_channels),
         cross_attention_dim=context_dim,
         transformer_layers_per_block=transformer_depth,
@@ -68,6 +68,12 @@ def UNetModel(
         resnet_time_scale_shift="scale_shift" if use_scale_shift_norm else "default",
         dropout=float(dropout),
     )
+
+
+def _block_types(attention_resolutions: Sequence[int], levels: int) -> tuple[list[str], list[str]]:
+    """diffusers' kinds of blocks on the way down and up."""
+    cross = ["CrossAttn" if 2**level in attention_resolutions else "" for level in range(levels)]
+    return [f"{kind}DownBlock2D" for kind in cross], [f"{kind}UpBlock2D" for kind in reversed(cross)]
 
 
 def _heads(widths: list[int], num_heads: int, num_head_channels: int) -> list[int]:
@@ -79,6 +85,10 @@ def _heads(widths: list[int], num_heads: int, num_head_channels: int) -> list[in
     fits = num_head_channels > 0 and all(width % num_head_channels == 0 for width in widths)
     _require(fits, "num_head_channels", num_head_channels, f"a divisor of every width {widths}")
     return [width // num_head_channels for width in widths]
+
+
+def _require_only(key: str, value: object, only: object) -> None:
+    _require(value == only, key, value, f"only {json.dumps(only)}")
 
 
 def _require(condition: bool, key: str, value: object, allowed: str) -> None:
