@@ -51,9 +51,7 @@ def UNetModel(
     widths = [model_channels * factor for factor in channel_mult]
     down, up = _block_types(attention_resolutions, len(widths))
     return UNet(
-        from_scratch,
-        ckpt_path,
-        use_checkpoint,
+        *(from_scratch, ckpt_path, use_checkpoint),
         sample_size=image_size,
         in_channels=in_channels,
         out_channels=out_channels,
