@@ -1,12 +1,19 @@
 """The program: parse, load, check, plan, run directory, model, data, trainer, fit."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from lun.launch import cli
+from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
+from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
+
+if TYPE_CHECKING:
+    from lun.launch.resume import Resume
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -19,13 +26,8 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.help or arguments.version:
         print(usage() if arguments.help else version())
         return 0
-    # What follows imports torch, which takes seconds; what is above answers at once.
-    from lun.launch import log
-    from lun.launch.resume import find_checkpoint
-    from lun.launch.settings import as_yaml, read_settings
-
     log.configure(None)
-    resume = find_checkpoint(arguments.resume) if arguments.resume else None
+    resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
@@ -33,7 +35,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.check:
         print("the configuration has no faults")
         return 0
-
+    # Imports torch, which takes seconds; everything above has answered by then.
     from lun.launch.session import Session
 
     session = Session.prepare(settings, arguments, resume)
@@ -42,3 +44,9 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         session.say_how_to_train(words)
         return 0
     return session.fit(words)
+
+
+def _find(target: str) -> Resume:
+    from lun.launch.resume import find_checkpoint  # torch, to look into checkpoints
+
+    return find_checkpoint(target)

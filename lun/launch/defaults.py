@@ -7,6 +7,7 @@ DEFAULTS: dict[str, Any] = {
         "callbacks": {
             "progress": {"target": "lun.callbacks.SmoothedProgressBar"},
             "throughput": {"target": "lun.callbacks.Throughput"},
+            "image_logger": {"target": "lun.callbacks.ImageLogger"},
             "periodic_checkpoint_overwrite": {
                 "target": "lun.callbacks.Checkpoint",
                 "params": {"filename": "every-2k-steps", "every_n_train_steps": 2000, "every_minutes": 15},

@@ -55,6 +55,7 @@ class Session:
 
         What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
         """
+        console.configure(None)  # again: Lightning brought a handler of its own with its import, just now
         config = settings.config
         trainer = settings.lightning("trainer")
         require_device(trainer)

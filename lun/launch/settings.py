@@ -1,8 +1,10 @@
 """From a parsed command line to the configuration of the run: files, flags, old spellings, checks."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -12,7 +14,9 @@ from lun.config.compat.upgrade import upgrade
 from lun.config.load import Merged, load_layers
 from lun.launch.arguments import Arguments
 from lun.launch.defaults import DEFAULTS
-from lun.launch.resume import Resume
+
+if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
+    from lun.launch.resume import Resume
 
 MISSING = "???"
 

@@ -6,6 +6,7 @@ USAGE = """\
 usage: main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...]
 
   python main.py                          this text and the demo's command
+  python main.py -b a.yaml b.yaml         the plan: what would be trained (nothing is written)
   python main.py -b a.yaml b.yaml -t      train
   python main.py -b a.yaml --check        look for faults in the configuration and stop
   python main.py -r -t                    continue the newest run (or -r logs/RUN, or -r path/every-2k-steps.ckpt)
@@ -39,6 +40,7 @@ run
   --ARGUMENT VALUE             any argument of lightning.Trainer: --accelerator cpu --devices 1 --max_steps 1000
 
 information
+  --check                      look for faults in the configuration and stop
   --print-config               the merged configuration
   -d, --debug                  tracebacks
   --version                    versions
