@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
+from lun.launch.ranks import process_rank
 from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
 
@@ -26,7 +27,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.help or arguments.version:
         print(usage() if arguments.help else version())
         return 0
-    log.configure(None)
+    log.configure(None, process_rank())
     resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:

@@ -110,6 +110,10 @@ class TrainedModel(LightningModule):
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
 
+    def log_step(self, metrics: Mapping[str, Any]) -> None:
+        """Log metrics of the window at work under the number that it will have: Lightning would count from 0."""
+        self.log_dict({**metrics, "step": float(self.position.step + 1)})
+
     def window_completed(self, examples: int) -> None:
         """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
         self.position.advance(examples)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from lun.launch.ranks import process_rank
 from lun.launch.record import RunRecord
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class RunDirectory:
         starts inherit it, those of another launcher need it set for all beforehand.
         """
         chosen = os.environ.get(VARIABLE)
-        if not _is_rank_zero():
+        if process_rank() != 0:
             return cls(_told(chosen))
         prefix = Path(os.path.normpath(data_root)).name if datadir_in_name and data_root else ""
         wanted = logdir / f"{prefix}{stamp(now)}{'_' if name else ''}{name}{postfix}"
@@ -179,12 +180,6 @@ def _free(path: Path) -> Path:
         number += 1
         free = path.with_name(f"{path.stem}-{number}{path.suffix}")
     return free
-
-
-def _is_rank_zero() -> bool:
-    """Whether no launcher says that this is another rank or another machine than the first."""
-    told = (os.environ.get(variable, "0") for variable in ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK"))
-    return all(value in ("", "0") for value in told)
 
 
 def _told(chosen: str | None) -> Path:

@@ -23,6 +23,7 @@ from lun.launch.arguments import Arguments
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import PartSize, Plan
+from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, rebased_slot
 from lun.launch.record import RunRecord, program_commit, versions
@@ -55,7 +56,9 @@ class Session:
 
         What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
         """
-        console.configure(None)  # again: Lightning brought a handler of its own with its import, just now
+        console.configure(
+            None, process_rank()
+        )  # again: Lightning brought a handler of its own with its import, just now
         config = settings.config
         trainer = settings.lightning("trainer")
         require_device(trainer)
@@ -127,7 +130,7 @@ class Session:
         stored = self.resume.stored if self.resume else {}
         threads = settle_threads(stored.get("threads"))
         run = self.run_directory()
-        console.configure(run.path)
+        console.configure(run.path, process_rank())
         log.info("writing  %s", run.path)
         attempt = self.resume.attempt if self.resume else 1
         source = self.resume.resumed_from if self.resume else None
@@ -149,8 +152,7 @@ class Session:
         trainer = self.trainer(run, position, stops)
         if trainer.is_global_zero:
             self.write_down(run, started)
-        if self.resume:
-            log.info("resumed  %s at step %d", self.resume.checkpoint, self.resume.step)
+        self.say_where_it_goes_on()
         return Outcome(run, started, stops, self.model, trainer).of(
             lambda: trainer.fit(
                 self.model,
@@ -159,6 +161,14 @@ class Session:
                 weights_only=True,
             )
         )
+
+    def say_where_it_goes_on(self) -> None:
+        if self.resume is None:
+            return
+        log.info("resumed  %s at step %d", self.resume.checkpoint, self.resume.step)
+        if 0 <= self.length.max_steps <= self.resume.step:
+            more = self.resume.step + 1000
+            log.info("note: the run has all its %d steps; to go on: --max_steps %d", self.length.max_steps, more)
 
     def run_directory(self) -> RunDirectory:
         if self.resume:

@@ -129,7 +129,7 @@ class DDPM(TrainedModel):
         draws = self.draws(batch)
         losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws)
         loss = losses.weighted.mean()
-        self.log_dict({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
+        self.log_step({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws) -> Losses:
@@ -156,7 +156,9 @@ class DDPM(TrainedModel):
             with self.ema_scope():
                 for x0, batch, draws in self.validation.kept():
                     self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
-        self.log_dict(self.validation.metrics(self.trainer.strategy.reduce))
+        metrics = self.validation.metrics(self.trainer.strategy.reduce)
+        # Equal on all ranks already; said so, or each of them is warned about.
+        self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
 
     # Pictures
 

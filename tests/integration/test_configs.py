@@ -1,0 +1,29 @@
+"""Every config that is shipped is without faults."""
+
+from pathlib import Path
+
+import pytest
+
+from lun.trainer import run
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+COMBINATIONS = [
+    ["training-lightning.yaml", "demo/emoji.yaml"],
+    ["demo/emoji.yaml"],
+    ["training-lightning.yaml", "training-txt2img.yaml"],
+]
+
+
+@pytest.mark.parametrize("files", COMBINATIONS, ids=" ".join)
+def test_a_shipped_combination_has_no_faults(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(CONFIGS.parent)
+    words = [str(CONFIGS / file) for file in files]
+    assert run(["--base", *words, "--check", "--data_root", "configs/demo/data/train"]) == 0
+    assert capsys.readouterr().out == "the configuration has no faults\n"
+
+
+def test_every_config_is_among_those_combinations() -> None:
+    shipped = {path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml")}
+    assert shipped == {file for files in COMBINATIONS for file in files}

@@ -1,0 +1,53 @@
+"""Faults become messages and exit codes; everything else is a bug of ours."""
+
+from pathlib import Path
+
+import pytest
+
+from ldm.errors import Fault
+from lun.launch.ending import reported
+from lun.launch.rundir import VARIABLE
+
+
+def raising(error: BaseException) -> int:
+    raise error
+
+
+def test_the_code_of_the_program_is_passed_on() -> None:
+    assert reported(lambda: 143, []) == 143
+
+
+def test_a_fault_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported(lambda: raising(Fault("DAT01", "data folder not found: x", fix="pass another")), []) == 3
+    told = capsys.readouterr()
+    assert told.err == "error[DAT01]: data folder not found: x\n  fix:   pass another\n"
+    assert told.out == ""
+
+
+def test_several_faults_are_all_told(capsys: pytest.CaptureFixture[str]) -> None:
+    faults = ExceptionGroup("", [Fault("CFG03", "one"), Fault("CFG04", "two")])
+    assert reported(lambda: raising(faults), []) == 2
+    assert capsys.readouterr().err == "error[CFG03]: one\nerror[CFG04]: two\n"
+
+
+def test_ctrl_c_before_training_is_130() -> None:
+    assert reported(lambda: raising(KeyboardInterrupt()), []) == 130
+
+
+def test_a_bug_is_70_and_leaves_what_a_report_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert reported(lambda: raising(KeyError("foo")), ["--base", "a.yaml"]) == 70
+    assert "error[BUG]: unexpected KeyError: 'foo'" in capsys.readouterr().err
+    crash = (tmp_path / "crash.txt").read_text()
+    assert crash.startswith("--base a.yaml\n")
+    assert "torch" in crash and "KeyError: 'foo'" in crash
+
+
+def test_a_bug_before_there_is_a_run_directory_shows_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert reported(lambda: raising(ZeroDivisionError("x")), []) == 70
+    assert "Traceback" in capsys.readouterr().out
