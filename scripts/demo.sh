@@ -29,5 +29,6 @@ began="$(date +%s)"
 
 timeline=logs/latest/images/samples/timeline.png
 if [[ -e "$timeline" ]] && (($(stat -Lc %Y "$timeline") >= began)); then
+  "$venv/bin/python" scripts/check_demo.py logs/latest
   printf '\npictures: %s/%s\n' "$root" "$timeline"
 fi

@@ -1,0 +1,70 @@
+"""Count how many of the demo's samples show what their prompts name, though no such picture was trained on.
+
+    python scripts/check_demo.py logs/latest
+
+Each newest sample is compared with all 192 pictures of the set: the nearest one (least squared error) should have the
+prompt's subject, and the colour of the sample's border should be nearest to the prompt's background.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from lun.callbacks.samples import SampleRecord
+
+DATA = Path(__file__).parents[1] / "configs" / "demo" / "data"
+
+
+def pictures() -> tuple[list[str], np.ndarray]:
+    """Captions and pixels of the whole set, train and held out: (n,), (n, h, w, 3) float."""
+    files = sorted(DATA.glob("*/img/*.png"))
+    captions = [(file.parents[1] / "txt" / f"{file.stem}.txt").read_text(encoding="utf-8").strip() for file in files]
+    return captions, np.stack([np.asarray(Image.open(file).convert("RGB"), dtype=float) for file in files])
+
+
+def border(pixels: np.ndarray) -> np.ndarray:
+    """Mean colour of the outermost pixels: (..., 3)."""
+    rows = np.concatenate([pixels[..., 0, :, :], pixels[..., -1, :, :]], axis=-2)
+    columns = np.concatenate([pixels[..., :, 0, :], pixels[..., :, -1, :]], axis=-2)
+    return np.asarray(np.concatenate([rows, columns], axis=-2).mean(axis=-2))
+
+
+def judge(samples: dict[str, np.ndarray]) -> tuple[int, int]:
+    """How many samples, by prompt, have the right background and the right nearest subject."""
+    captions, real = pictures()
+    subjects, backgrounds = zip(*(caption.split(", ") for caption in captions), strict=True)
+    colours = {name: border(real[backgrounds.index(name)]) for name in set(backgrounds)}
+    right_background = right_subject = 0
+    for prompt, pixels in samples.items():
+        subject, background = prompt.split(", ")
+        nearest = int(((real - pixels) ** 2).mean(axis=(1, 2, 3)).argmin())
+        colour = min(colours, key=lambda name: float(((colours[name] - border(pixels)) ** 2).sum()))
+        right_subject += subjects[nearest] == subject
+        right_background += colour == background
+    return right_background, right_subject
+
+
+def newest_samples(run: Path) -> dict[str, np.ndarray]:
+    """The samples of the last step by prompt, averaged weights where there are some: (h, w, 3) float each."""
+    record = SampleRecord(run / "images" / "samples")
+    known = record.read()
+    last = [sample for sample in known if sample.step == known[-1].step]
+    weights = "ema" if any(sample.weights == "ema" for sample in last) else "raw"
+    wanted = [(sample.prompt, sample.seed) for sample in last if sample.weights == weights]
+    tiles = record.tiles(known, known[-1].step, weights, wanted)
+    return {prompt: np.asarray(tile, float) for (prompt, _), tile in zip(wanted, tiles, strict=True) if tile}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path, nargs="?", default=Path("logs/latest"))
+    samples = newest_samples(parser.parse_args().run)
+    background, subject = judge(samples)
+    n = len(samples)
+    print(f"held-out combinations: background right in {background} of {n}, subject right in {subject} of {n}")
+
+
+if __name__ == "__main__":
+    main()

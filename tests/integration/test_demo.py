@@ -1,0 +1,49 @@
+"""The demo learns: what its captions name, and combinations that it never saw."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support.runs import newest_run
+
+from lun.trainer import run
+
+ROOT = Path(__file__).parents[2]
+DEMO = ["--base", "configs/training-lightning.yaml", "configs/demo/emoji.yaml", "-t"]
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ROOT)
+    return tmp_path / "logs"
+
+
+def test_sixty_steps_bring_the_loss_down_by_a_quarter(demo: Path) -> None:
+    steps = ["lightning.trainer.max_steps=60", "lightning.trainer.val_check_interval=20"]
+    assert run([*DEMO, "-l", str(demo), *steps, "lightning.callbacks.image_logger=null"]) == 0
+    rows = [json.loads(line) for line in (newest_run(demo) / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["val/loss_simple"] for row in rows if "val/loss_simple" in row]
+    assert losses[-1] < 0.75 * losses[0]
+
+
+def test_every_prompt_is_a_combination_that_is_held_out() -> None:
+    config = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())
+    prompts = config["lightning"]["callbacks"]["image_logger"]["params"]["prompts"]
+    held_out, trained = (
+        {file.read_text().strip() for file in (ROOT / f"configs/demo/data/{split}/txt").glob("*.txt")}
+        for split in ("held-out", "train")
+    )
+    assert set(prompts) == held_out and len(prompts) == 24
+    assert not held_out & trained
+
+
+@pytest.mark.slow
+def test_combinations_that_were_never_seen_are_drawn_right(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
+    from check_demo import judge, newest_samples
+
+    assert run([*DEMO, "-l", str(demo)]) == 0
+    background, subject = judge(newest_samples(newest_run(demo)))
+    assert background >= 23 and subject >= 20
