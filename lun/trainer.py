@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.help or arguments.version:
         print(usage() if arguments.help else version())
         return 0
+    if arguments.debug:
+        os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
     resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)

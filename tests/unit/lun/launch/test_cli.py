@@ -239,3 +239,43 @@ def test_the_usage_names_every_option():
 
 def test_every_line_of_the_usage_fits_a_terminal_of_120_columns():
     assert max(map(len, usage().splitlines())) <= 120
+
+
+def test_the_command_line_is_frozen():
+    """Scripts of users name these; a change here is a change of what the project promises."""
+    from lun.launch.flags import ALIASES, FLAGS
+
+    assert sorted(["--base", *FLAGS, *ALIASES]) == [
+        "--accept-change",
+        "--actual_resume",
+        "--allow",
+        "--base",
+        "--check",
+        "--data_root",
+        "--datadir_in_name",
+        "--debug",
+        "--help",
+        "--init-from",
+        "--logdir",
+        "--name",
+        "--no-test",
+        "--postfix",
+        "--print-config",
+        "--project",
+        "--resume",
+        "--scale_lr",
+        "--seed",
+        "--time-limit",
+        "--train",
+        "--version",
+        "-b",
+        "-d",
+        "-f",
+        "-h",
+        "-l",
+        "-n",
+        "-p",
+        "-r",
+        "-s",
+        "-t",
+    ]
