@@ -96,7 +96,7 @@ class Stops(AtStepBoundary):
         if self.exit_code and not self._told:
             self._told = True
             again = " (again to quit without saving)" if self.exit_code == INTERRUPTED else ""
-            log.warning("stopping after this step, saving last.ckpt …%s", again)
+            log.info("stopping after this step, saving last.ckpt …%s", again)
 
     def _give_back(self) -> None:
         """Undo `on_train_start`, unless Lightning has put back what was there before itself."""

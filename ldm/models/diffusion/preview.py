@@ -1,27 +1,50 @@
 """Pictures for people: inputs, reconstructions and samples. They draw from their own random streams."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ldm.diffusion.draws import key
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws, key
+from ldm.diffusion.objective import Objective
 from ldm.diffusion.sampler import sample
 
-if TYPE_CHECKING:
-    from ldm.models.diffusion.ddpm import DDPM
+
+class Previewed(Protocol):
+    """The side of a diffusion model that pictures are drawn from; `ldm.models.diffusion.ddpm.DDPM` is one."""
+
+    model: Any
+    objective: Objective
+    channels: int
+    image_size: int
+    first_stage_key: str
+    training: bool
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def train(self, mode: bool = True) -> Any: ...
+
+    def draws(self, batch: Mapping[str, Any]) -> BatchDraws: ...
+
+    def encode(self, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor: ...
+
+    def decode(self, x0: Tensor) -> Tensor: ...
+
+    def condition_on(self, captions: list[str]) -> Conditioning: ...
+
+    def unconditional(self, count: int) -> Conditioning | None: ...
 
 
 @contextmanager
-def previewing(model: DDPM) -> Iterator[None]:
+def previewing(model: Previewed) -> Iterator[None]:
     """Evaluation mode without gradients, and the mode as it was afterwards."""
     training = model.training
-    model.eval()
+    model.train(False)
     try:
         with torch.no_grad():
             yield
@@ -38,12 +61,11 @@ class Sampling:
     eta: float = 0.0
 
 
-def sample_captions(model: DDPM, captions: Sequence[str], seeds: Sequence[int], how: Sampling) -> Tensor:
+def sample_captions(model: Previewed, captions: Sequence[str], seeds: Sequence[int], how: Sampling) -> Tensor:
     """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1].
 
     A sample depends on its caption and seed alone, not on what is drawn beside it.
     """
-    assert model.model is not None
     shape = (model.channels, model.image_size, model.image_size)
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
     noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
@@ -62,7 +84,7 @@ def sample_captions(model: DDPM, captions: Sequence[str], seeds: Sequence[int], 
     return model.decode(latents)
 
 
-def log_images(model: DDPM, batch: dict[str, Any], count: int, how: Sampling | None) -> dict[str, Tensor]:
+def log_images(model: Previewed, batch: dict[str, Any], count: int, how: Sampling | None) -> dict[str, Tensor]:
     """Pictures of the first `count` examples of a batch, each (n, 3, H, W) in about [-1, 1].
 
     inputs, reconstruction (encoded and decoded again, by a latent model) and, unless `how` is None, samples of their

@@ -66,6 +66,7 @@ def test_a_second_ctrl_c_quits_without_saving(training, tmp_path):
 
 
 def test_the_first_ctrl_c_is_answered_at_once_and_only_once(training, caplog):
+    caplog.set_level("INFO")
     training(9, Signal(signal.SIGINT, 2), Stops(), FinalCheckpoint(), accumulate=3).fit()
     assert caplog.text.count("stopping after this step, saving last.ckpt") == 1
 
