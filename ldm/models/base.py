@@ -60,7 +60,10 @@ class TrainedModel(LightningModule):
     # Parts and their names on disk
 
     def disk_parts(self) -> dict[str, nn.Module]:
-        """The parts whose names on disk differ from those in memory: {prefix that both share: part}."""
+        """The parts whose names on disk differ from those in memory: {prefix in memory: part}.
+
+        On disk the prefix is the same, unless the part says another one as `disk_prefix`.
+        """
         raise NotImplementedError
 
     def to_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -75,8 +78,10 @@ class TrainedModel(LightningModule):
         rest = dict(state)
         translated: dict[str, Tensor] = {}
         for prefix, part in self.disk_parts().items():
-            own = {name.removeprefix(prefix): rest.pop(name) for name in state if name.startswith(prefix)}
-            translated |= {prefix + name: tensor for name, tensor in getattr(part, direction)(own).items()}
+            on_disk = str(getattr(part, "disk_prefix", prefix))
+            old, new = (prefix, on_disk) if direction == "to_disk" else (on_disk, prefix)
+            own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
+            translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
         return translated | rest
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:

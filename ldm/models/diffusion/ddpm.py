@@ -16,7 +16,7 @@ from ldm.diffusion.prediction import Prediction
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview
 from ldm.models.diffusion.validation import ValidationLoss
-from ldm.models.diffusion.weights import Part, give_weights, require_weights
+from ldm.models.diffusion.weights import Part, Start, require_weights, restored_networks, start_networks
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 
@@ -40,6 +40,9 @@ class DDPM(TrainedModel):
     The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole,
     with any path, weighting, timestep law and noise. `image_size` and `channels` are those of what the network sees:
     pixels here, latents in `LatentDiffusion`.
+
+    init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
+    load_only_unet  take nothing but the UNet from `ckpt_path`
     """
 
     accepts = "ldm.models.base.TrainedModel"
@@ -58,6 +61,8 @@ class DDPM(TrainedModel):
         parameterization: Prediction = "eps",
         loss_type: Literal["l1", "l2", "huber"] = "l2",
         first_stage_key: str = "image",
+        init_from_ema: bool = False,
+        load_only_unet: bool = False,
         **training: Any,
     ) -> None:
         super().__init__(**training)
@@ -65,6 +70,8 @@ class DDPM(TrainedModel):
         self.image_size = image_size
         self.channels = channels
         self.first_stage_key = first_stage_key
+        self.init_from_ema = init_from_ema
+        self.load_only_unet = load_only_unet
         self.objective = objective or compvis_objective(
             timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type
         )
@@ -83,14 +90,16 @@ class DDPM(TrainedModel):
             return
         parts = self.part_recipes()
         torch.manual_seed(key(self.seed, "initial weights"))
-        networks = {name: part.build() for name, part in parts.items()}
-        self.adopt(networks)
-        if not self.resumed:
-            give_weights(parts, networks, self.ckpt_path, self.ignore_keys)
+        self.adopt(restored_networks(parts) if self.resumed else start_networks(parts, self.start()))
 
     def require_weights(self) -> None:
         """Raise what `configure_model` would, as far as that can be told without reading whole files."""
-        require_weights(self.part_recipes(), self.ckpt_path)
+        require_weights(self.part_recipes(), self.start())
+
+    def start(self) -> Start:
+        """Where the weights of a new run come from."""
+        prediction = self.objective.prediction
+        return Start(self.ckpt_path, self.ignore_keys, self.init_from_ema, self.load_only_unet, prediction)
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
