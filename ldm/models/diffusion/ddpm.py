@@ -164,7 +164,8 @@ class DDPM(TrainedModel):
 
     def on_validation_epoch_end(self) -> None:
         if self.model_ema is not None:
-            with self.ema_scope():
+            # The precision's context too: Lightning leaves it before this hook, and latents are in half precision.
+            with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
                     self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
         self.log_dict(self.validation.metrics(self.trainer.strategy.reduce))
