@@ -13,6 +13,7 @@ from lun.launch.ending import reported
 from lun.launch.ranks import process_rank
 from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
+from lun.launch.user_code import admit_user_code
 
 if TYPE_CHECKING:
     from lun.launch.resume import Resume
@@ -31,11 +32,13 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
+    admit_user_code()
     resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
         return 0
+    settings.say_notes()
     if arguments.check:
         print("the configuration has no faults")
         return 0

@@ -10,33 +10,45 @@ from huggingface_hub.utils import get_session
 
 from ldm.errors import Fault
 
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?")
+PIPELINE = (
+    *(f"{part}/*.safetensors" for part in ("unet", "vae", "text_encoder", "text_encoder_2")),
+    "diffusion_pytorch_model.safetensors",  # of a component alone
+)
+BESIDE_PIPELINE = ("model_index.json", "config.json", "*/config.json", "*/*.safetensors.index.json", "scheduler/*")
 PATIENCE = 5.0  # seconds to find out whether the hub answers at all
 
 
 def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> Path:
-    """A local folder with at least one of the files `needed` of the model `name` (`organisation/model`).
+    """A local folder with at least one of the files `needed` of the model `name` (`organisation/model[@revision]`).
 
     What is on this machine is taken as it is; otherwise these files and those of `wanted` are downloaded.
     Raises `Fault` MOD01 at once if the name is none, the hub does not answer, or it does not have the model.
     """
-    if not HUB_ID.fullmatch(name):
+    match = HUB_ID.fullmatch(name)
+    if match is None:
         raise Fault("MOD01", f'cannot find the model "{name}"', why="no such folder, and it is not a hub id (org/name)")
-    if (folder := _cached(name)) and any((folder / file).is_file() for file in needed):
+    repository, revision = match.groups()
+    if (folder := _cached(repository, revision)) and any(any(folder.glob(file)) for file in needed):
         return folder
     if reason := unreachable():
         raise Fault(
             "MOD01",
             f'cannot find the model "{name}"',
             why=f"no such folder, not in the cache on this machine, and {reason}",
-            fix=f"on a machine with internet: hf download {name} --local-dir models/{name.split('/')[1]}\n"
+            fix=f"on a machine with internet: hf download {repository} --local-dir models/{repository.split('/')[1]}\n"
             "then give that folder instead of the name",
         )
     try:
-        return Path(snapshot_download(name, allow_patterns=[*needed, *wanted]))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=[*needed, *wanted]))
     except (HfHubHTTPError, RepositoryNotFoundError, OSError) as error:
         why = f"{constants.ENDPOINT}: {(str(error) or type(error).__name__).splitlines()[0]}"
         raise Fault("MOD01", f'cannot download the model "{name}"', why=why) from error
+
+
+def pipeline_folder(name: str) -> Path:
+    """The local folder of a whole pipeline; faults as `hub_folder`'s."""
+    return hub_folder(name, PIPELINE, BESIDE_PIPELINE)
 
 
 def unreachable() -> str:
@@ -50,8 +62,8 @@ def unreachable() -> str:
     return ""
 
 
-def _cached(name: str) -> Path | None:
+def _cached(repository: str, revision: str | None) -> Path | None:
     try:
-        return Path(snapshot_download(name, local_files_only=True))
+        return Path(snapshot_download(repository, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None

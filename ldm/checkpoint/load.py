@@ -58,12 +58,7 @@ def load_part(module: nn.Module, state: State, source: str, ignore: Sequence[str
     meta device become real copies on the CPU. `source` names the file in messages.
     Raises `Fault` MOD03 if anything is missing, unexpected or of another shape; the module is then unchanged.
     """
-    ignored = tuple(key for key in state if key.startswith(tuple(ignore)))
-    excused = _own_names(module, {key: state[key] for key in ignored})
-    found = _own_names(module, {key: value for key, value in state.items() if key not in set(ignored)})
-    wanted = {key: value for key, value in module.state_dict().items() if key not in excused}
-    found = {key: _fitted(value, wanted.get(key)) for key, value in found.items()}
-    comparison = compare(found, wanted)
+    found, comparison = fit(module, state, ignore)
     if not comparison.fits:
         raise Fault(
             "MOD03",
@@ -71,8 +66,40 @@ def load_part(module: nn.Module, state: State, source: str, ignore: Sequence[str
             why=comparison.render(),
             fix="use the config that the file was made with, or a checkpoint of the model that the config builds",
         )
+    refuse_nonfinite(found, source)
     _fill(module, found)
-    return Report(source, len(found), ignored)
+    return Report(source, len(found), tuple(key for key in state if key.startswith(tuple(ignore))))
+
+
+def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[State, Comparison]:
+    """`state` under the module's own names and in its shapes, and how it compares with what the module holds.
+
+    Works on the meta device as well, where names and shapes are all there is.
+    """
+    ignored = {key for key in state if key.startswith(tuple(ignore))}
+    excused = _own_names(module, {key: state[key] for key in ignored}) if ignored else {}
+    found = _own_names(module, {key: value for key, value in state.items() if key not in ignored})
+    wanted = {key: value for key, value in module.state_dict().items() if key not in excused}
+    found = {key: _fitted(value, wanted.get(key)) for key, value in found.items()}
+    return found, compare(found, wanted)
+
+
+def refuse_nonfinite(state: State, source: str) -> None:
+    """Raise `Fault` MOD02 if any of the weights is NaN or infinite, and say which."""
+    bad = [key for key, value in state.items() if value.is_floating_point() and not _finite(value)]
+    if bad:
+        kinds = "NaN" if any(state[key].isnan().any() for key in bad) else "infinite numbers"
+        raise Fault(
+            "MOD02",
+            f"{source} holds broken weights: {kinds} in {len(bad)} of {len(state)} tensors",
+            why=f"first {bad[0]}; the training that wrote it had diverged, or it was cut down to 16 bits too coarsely",
+            fix="take an earlier checkpoint of the same training, or download the file again",
+        )
+
+
+def _finite(value: Tensor) -> bool:
+    """A sum in doubles is finite exactly if every one of these numbers is, and reads each once."""
+    return bool(value.sum(dtype=torch.float64).isfinite())
 
 
 def compare(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Comparison:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
@@ -28,6 +30,17 @@ class Unread:
     def __setstate__(self, state: object) -> None: ...
 
 
+@dataclass(frozen=True)
+class Content:
+    """What a weights file holds: its tensors by name, and facts beside them.
+
+    facts  the text of a .safetensors header, or what a training checkpoint stores beside `state_dict`
+    """
+
+    state: State
+    facts: Mapping[str, Any]
+
+
 def read_state_dict(path: str | Path) -> State:
     """The tensors of a .safetensors or torch file on the CPU, out of a training checkpoint's `state_dict` too.
 
@@ -35,18 +48,47 @@ def read_state_dict(path: str | Path) -> State:
     the file: copy before it is replaced, never write into them.
     Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file) or MOD05 (holds objects that need code).
     """
+    return read_content(path).state
+
+
+def read_content(path: str | Path) -> Content:
+    """Tensors as `read_state_dict` gives them, with the facts that the file stores beside them."""
     path = Path(path)
     if not path.is_file():
         raise missing(path)
     kind = sniff(path)
-    content: Mapping[str, Any] = load_file(path) if kind == "safetensors" else _read_torch(path, zipped=kind == "zip")
+    if kind == "safetensors":
+        return Content(_named(load_file(path), path), _header_text(path))
+    content = _read_torch(path, zipped=kind == "zip")
     content = content if isinstance(content, Mapping) else {}
     wrapped = content.get("state_dict")
     named = wrapped if isinstance(wrapped, Mapping) else content
-    state = {WRAPPERS.sub("", str(key)): value for key, value in named.items() if isinstance(value, Tensor)}
+    return Content(_named(named, path), {key: value for key, value in content.items() if value is not named})
+
+
+def read_outline(path: str | Path) -> Content:
+    """The same without reading weights: every tensor is on the meta device. Costs well under a second."""
+    path = Path(path)
+    if path.is_file() and sniff(path) == "safetensors":
+        with safe_open(path, framework="pt") as file:
+            shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118, it is no mapping
+        return Content(
+            _named({key: torch.empty(shape, device="meta") for key, shape in shapes.items()}, path), _header_text(path)
+        )
+    content = read_content(path)
+    return Content({key: value.to("meta") for key, value in content.state.items()}, content.facts)
+
+
+def _named(content: Mapping[Any, Any], path: Path) -> State:
+    state = {WRAPPERS.sub("", str(key)): value for key, value in content.items() if isinstance(value, Tensor)}
     if not state:
         raise Fault("MOD02", f"{path} is not a checkpoint: it holds no named tensors", why=f"found {_outline(content)}")
     return state
+
+
+def _header_text(path: Path) -> Mapping[str, str]:
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}
 
 
 def missing(path: Path, what: str = "the weights") -> Fault:
@@ -86,5 +128,5 @@ def _framework_stubs(path: Path) -> list[Any]:
     return [(Unread, name) for name in names]
 
 
-def _outline(content: Mapping[str, Any]) -> str:
+def _outline(content: Mapping[Any, Any]) -> str:
     return ", ".join(map(str, list(content)[:5])) or "nothing"

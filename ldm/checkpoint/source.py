@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.checkpoint.read import missing, read_state_dict
+from ldm.checkpoint.hub import HUB_ID, pipeline_folder
+from ldm.checkpoint.read import ENDINGS as FILES
+from ldm.checkpoint.read import missing, read_outline, read_state_dict
 from ldm.checkpoint.state import State
 
 STEMS = ("diffusion_pytorch_model", "model", "pytorch_model")
@@ -24,16 +26,19 @@ class Source:
         """All tensors, under the names that the files use; see `read_state_dict` for faults."""
         return {key: value for file in self.files for key, value in read_state_dict(file).items()}
 
+    def outline(self) -> State:
+        """The same on the meta device: names and shapes without weights."""
+        return {key: value for file in self.files for key, value in read_outline(file).state.items()}
+
 
 def find_source(path: str | Path, component: str) -> Source:
-    """The weights of `component` (unet, vae, text_encoder) at `path`: a file, its folder, or a whole pipeline's folder.
+    """The weights of `component` (unet, vae, text_encoder) at `path`, which may hold other components too.
 
+    path  a file, the component's folder, or a whole pipeline's folder or hub id
     Raises `Fault` MOD01 if there are none; names what is there.
     """
-    path = Path(path)
+    path = find_weights(path)
     if not path.is_dir():
-        if not path.is_file():
-            raise missing(path)
         return Source((path,), {})
     folder = path / component if (path / component).is_dir() else path
     files = _weights_in(folder)
@@ -42,9 +47,29 @@ def find_source(path: str | Path, component: str) -> Source:
     return Source(files, read_config(folder))
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def find_weights(given: str | Path) -> Path:
+    """The file or folder that a person means: one that is there, else the local copy of a hub id (org/name[@rev]).
+
+    Raises `Fault` MOD01 at once for a path at which there is nothing.
+    """
+    path = Path(given)
+    if path.exists():
+        return path
+    if not HUB_ID.fullmatch(str(given)) or path.suffix in FILES or path.parent.is_dir():
+        raise missing(path)
+    return pipeline_folder(str(given))
+
+
+def architecture(ckpt_path: str | Path, component: str) -> dict[str, Any]:
+    """The `config.json` of a component where `ckpt_path` is a folder that has one; {} for a file or an absent path."""
+    path = Path(ckpt_path)
+    folder = path / component if (path / component).is_dir() else path
+    return read_config(folder)
+
+
+def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """The settings in a folder's `config.json` without the marks of the library that wrote it; {} if there is none."""
-    file = folder / "config.json"
+    file = folder / name
     stored = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return {key: value for key, value in stored.items() if not key.startswith("_")}
 

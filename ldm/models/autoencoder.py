@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-import torch
 from torch import Tensor, nn
 
 from ldm.checkpoint.autoencoder_keys import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
+from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import FIRST_STAGE, part_of
 from ldm.checkpoint.source import find_source
@@ -56,11 +56,11 @@ class AutoencoderKL(nn.Module):
         self.downsampling = 2 ** (len(ddconfig["ch_mult"]) - 1)
         self.z_channels = embed_dim
         whole = ckpt_path and not ignore_keys
-        with torch.device("meta") if whole else nullcontext():
+        with hollow() if whole else nullcontext():
             self.network = build_autoencoder(config)
         keys = self.network.state_dict()
         self.table = KeyTable(compvis_autoencoder_names(keys), "network", old_autoencoder_names(keys))
-        if ckpt_path:
+        if ckpt_path and not is_hollow():
             source = find_source(ckpt_path, "vae")
             refuse_other_shape(config, source.config, ckpt_path)
             load_part(self, part_of(source.read(), FIRST_STAGE), ckpt_path, ignore=(*TRAINING_ONLY, *ignore_keys))

@@ -16,6 +16,7 @@ from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
 EMA_PREFIX = "model_ema."
+COUNTERS = {"decay", "num_updates"}
 ADAMW = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
@@ -60,7 +61,10 @@ class TrainedModel(LightningModule):
     # Parts and their names on disk
 
     def disk_parts(self) -> dict[str, nn.Module]:
-        """The parts whose names on disk differ from those in memory: {prefix that both share: part}."""
+        """The parts whose names on disk differ from those in memory: {prefix in memory: part}.
+
+        On disk the prefix is the same, unless the part says another one as `disk_prefix`.
+        """
         raise NotImplementedError
 
     def to_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -75,8 +79,10 @@ class TrainedModel(LightningModule):
         rest = dict(state)
         translated: dict[str, Tensor] = {}
         for prefix, part in self.disk_parts().items():
-            own = {name.removeprefix(prefix): rest.pop(name) for name in state if name.startswith(prefix)}
-            translated |= {prefix + name: tensor for name, tensor in getattr(part, direction)(own).items()}
+            on_disk = str(getattr(part, "disk_prefix", prefix))
+            old, new = (prefix, on_disk) if direction == "to_disk" else (on_disk, prefix)
+            own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
+            translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
         return translated | rest
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -136,7 +142,7 @@ class TrainedModel(LightningModule):
             self._stored_ema = None
 
     def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
-        if not stored["weights"]:
+        if not stored["weights"].keys() - COUNTERS:
             log.warning(
                 "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
                 self.position.step,
@@ -144,8 +150,8 @@ class TrainedModel(LightningModule):
             ema.reset(self.position.step)
             return
         ema.load_state_dict(stored["weights"], rename=self._ema_names)
-        if stored["resume"] is not None:
-            ema.load_resume_state(stored["resume"])
+        here = {"step": self.position.step, "last_update": self.position.step, "update_every": ema.update_every}
+        ema.load_resume_state(stored["resume"] or here)  # files of 2022 count otherwise
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """CompVis averages `self.model`, so its names do not begin with `model.`."""
@@ -176,7 +182,10 @@ class TrainedModel(LightningModule):
         state: dict[str, Tensor] = checkpoint["state_dict"]
         averaged = {k.removeprefix(EMA_PREFIX): v for k, v in state.items() if k.startswith(EMA_PREFIX)}
         rest = {k: v for k, v in state.items() if not k.startswith(EMA_PREFIX)}
-        checkpoint["state_dict"] = self.from_disk(rest)
+        own = self.state_dict().keys()
+        # Files of 2022 hold the noise schedule too, as constants without a dot in their names.
+        rest = self.from_disk(rest)
+        checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
         if self.model_ema is not None:  # strategies that restore after set-up built it already
             self._build_ema()

@@ -7,10 +7,15 @@ import pytest
 from lun.trainer import run
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+TXT2IMG = ["training-lightning.yaml", "training-txt2img.yaml"]
+MODELS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "models").glob("*.yaml"))
+OPTIONS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "options").glob("*.yaml"))
 COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
-    ["training-lightning.yaml", "training-txt2img.yaml"],
+    TXT2IMG,
+    *([*TXT2IMG, model] for model in MODELS),
+    *([*TXT2IMG, option] for option in OPTIONS),
 ]
 
 

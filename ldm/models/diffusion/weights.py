@@ -1,21 +1,25 @@
 """Which weights a model starts from: each part's own, a whole checkpoint's, or none because that was asked for."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-import torch
 from torch import nn
 
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import below
-from ldm.checkpoint.read import missing, read_state_dict
+from ldm.checkpoint.families import Family, text_encoders, unet_family
+from ldm.checkpoint.hollow import give_memory, hollow
+from ldm.checkpoint.load import fit, load_part
+from ldm.checkpoint.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
 from ldm.checkpoint.sniff import sniff
+from ldm.checkpoint.source import find_weights
+from ldm.checkpoint.state import State
+from ldm.checkpoint.whole import Checkpoint, open_checkpoint
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
+EMA_COUNTERS = ("decay", "num_updates")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,13 @@ class Part:
     trained: bool
 
     def build(self) -> nn.Module:
-        return instantiate_from_config(self.recipe)
+        network: nn.Module = instantiate_from_config(self.recipe)
+        return network
+
+    def build_hollow(self) -> nn.Module:
+        """The same network without memory for its parameters: nothing is read, no weights are drawn."""
+        with hollow():
+            return self.build()
 
     @property
     def own_path(self) -> str | None:
@@ -40,56 +50,170 @@ class Part:
         params = self.recipe.get("params") or {}
         return any(params.get(name) for name in ("ckpt_path", "version", "from_scratch"))
 
-
-def require_weights(parts: Mapping[str, Part], ckpt_path: str | None) -> None:
-    """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
-    MOD01 or MOD02 for files that are not there or not weights."""
-    unnamed = [name for name, part in parts.items() if not part.weights_named()]
-    if unnamed and not ckpt_path:
-        raise _nameless(unnamed, parts)
-    for path in [ckpt_path, *(part.own_path for part in parts.values())]:
-        if path and not Path(path).is_dir():
-            if not Path(path).is_file():
-                raise missing(Path(path))
-            sniff(Path(path))
+    def among(self, parts: Parts) -> State:
+        """This part's tensors in a checkpoint, without prefix."""
+        return {UNET: parts.unet, FIRST_STAGE: parts.first_stage, COND_STAGE: parts.cond_stage}.get(self.prefix, {})
 
 
-def give_weights(
-    parts: Mapping[str, Part], networks: Mapping[str, nn.Module], ckpt_path: str | None, ignore: tuple[str, ...]
-) -> None:
-    """Fill the parts that have no weights of their own from the checkpoint at `ckpt_path`.
+@dataclass(frozen=True)
+class Start:
+    """Where the weights of a new run come from.
 
-    A part's own path wins over the checkpoint, since it was written down for that part. Raises `Fault` MOD01 to MOD05
-    for a file that cannot be used and MOD06 for parts that neither got weights nor say `from_scratch: true`.
+    ckpt_path  a file, a folder or a hub id for all parts that name none of their own; None without one
+    ignore      beginnings of keys (`model.diffusion_model.input_blocks.0.`) that are neither loaded nor asked for
+    averaged    take the checkpoint's EMA weights for the UNet
+    unet_only   take nothing but the UNet from it
+    prediction  what the model will be trained to predict
     """
-    waiting = [name for name, network in networks.items() if network.loaded_from is None]
-    if ckpt_path:
-        state = read_state_dict(ckpt_path)
-        for name in list(waiting):
-            own = below(state, parts[name].prefix)
-            if own:
-                report = load_part(networks[name], own, source=ckpt_path, ignore=ignore)
-                waiting.remove(name)
-                log.info("weights  %s from %s (%d tensors)", name, ckpt_path, report.loaded)
-    nameless = [name for name in waiting if not networks[name].from_scratch]
+
+    ckpt_path: str | None = None
+    ignore: Sequence[str] = ()
+    averaged: bool = False
+    unet_only: bool = False
+    prediction: str = "eps"
+
+    def fed(self, parts: Mapping[str, Part], found: Parts) -> Iterator[tuple[str, State]]:
+        """The parts that the checkpoint fills, each with its tensors; a part's own path wins over the checkpoint."""
+        for name, part in parts.items():
+            state = part.among(found)
+            asked = part.prefix == UNET or not self.unet_only
+            if asked and not part.own_path and len(state) > len(self.left_out(part, state)):
+                yield name, state
+
+    def left_out(self, part: Part, state: State) -> list[str]:
+        """The keys of a part's tensors that are to be ignored."""
+        return [key for key in state if (part.prefix + key).startswith(tuple(self.ignore))] if self.ignore else []
+
+
+def require_weights(parts: Mapping[str, Part], start: Start) -> None:
+    """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
+    MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds."""
+    unnamed = [name for name, part in parts.items() if not part.weights_named()]
+    if unnamed and not start.ckpt_path:
+        raise _nameless(unnamed, parts)
+    for own in filter(None, (part.own_path for part in parts.values())):
+        if (path := find_weights(own)).is_file():
+            sniff(path)
+    if start.ckpt_path:
+        checkpoint = open_checkpoint(start.ckpt_path)
+        fed = dict(start.fed(parts, checkpoint.outline))
+        if empty := [name for name in unnamed if name not in fed]:
+            raise _nameless(empty, parts, f"{start.ckpt_path} holds: {', '.join(checkpoint.describe().parts)}")
+        for name, state in fed.items():
+            _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
+
+
+def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Module]:
+    """Build the parts with the weights that a new run starts from.
+
+    Raises `Fault` MOD01 to MOD05 for weights that cannot be used and MOD06 for parts that neither get any nor say
+    `from_scratch: true`.
+    """
+    checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
+    fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
+    whole = [name for name, state in fed.items() if not start.left_out(parts[name], state)]
+    networks = {name: part.build_hollow() if name in whole else part.build() for name, part in parts.items()}
+    for name in networks.keys() - fed.keys():
+        if networks[name].loaded_from:
+            log.info("weights  %s from %s", name, networks[name].loaded_from)
+    if checkpoint and fed:
+        _fill(checkpoint, parts, networks, start)
+    nameless = [name for name, network in networks.items() if not (network.loaded_from or network.from_scratch)]
     if nameless:
         raise _nameless(nameless, parts)
+    return networks
 
 
-def _nameless(names: list[str], parts: Mapping[str, Part]) -> Fault:
+def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
+    """Build the parts for a resumed run, which restores every one of their tensors: they hold nothing yet."""
+    networks = {name: part.build_hollow() for name, part in parts.items()}
+    for network in networks.values():
+        give_memory(network)
+    return networks
+
+
+def count_parameters(part: Part) -> int:
+    """Parameters of a part; nothing is read and no memory taken."""
+    return sum(p.numel() for p in part.build_hollow().parameters())
+
+
+def _fill(checkpoint: Checkpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
+    description = checkpoint.describe()
+    log.info("weights  %s", description.line(checkpoint.sha256()))
+    if description.prediction not in (None, start.prediction):
+        log.warning(
+            "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
+            *(description.prediction, start.prediction),
+        )
+    found = checkpoint.read()
+    for name, state in start.fed(parts, found):
+        if start.averaged and parts[name].prefix == UNET:
+            state = averaged_unet(state, found.ema, networks[name], checkpoint.given)
+        elif parts[name].prefix == UNET and len(found.ema) > len(EMA_COUNTERS):
+            log.info("note: the raw weights are taken; model.params.init_from_ema=true takes the averaged ones")
+        load_part(networks[name], state, checkpoint.given, start.left_out(parts[name], state))
+        networks[name].loaded_from = checkpoint.given
+    if left := [key for key in found.rest if "." in key]:
+        log.info("note: %d tensors of no part were left out, first %s", len(left), sorted(left)[0])
+
+
+def averaged_unet(raw: State, ema: State, network: Any, source: str) -> State:
+    """The averaged weights where a checkpoint holds them (under names without dots), the raw ones for the rest.
+
+    Raises `Fault` MOD03 if it holds none.
+    """
+    names = network.to_disk(network.from_disk(raw))
+    undotted = {name: f"diffusion_model.{name}".replace(".", "") for name in names}
+    found = {name: ema[key] for name, key in undotted.items() if key in ema}
+    if not found:
+        raise Fault(
+            "MOD03",
+            f"{source} holds no averaged (EMA) weights",
+            where="model.params.init_from_ema",
+            fix="init_from_ema=false starts from its raw weights",
+        )
+    if len(found) < len(names):
+        log.warning("%d of %d EMA weights are not in %s: raw ones there", len(names) - len(found), len(names), source)
+    return names | found
+
+
+def _require_fit(checkpoint: Checkpoint, part: Part, state: State, ignore: Sequence[str]) -> None:
+    network = part.build_hollow()
+    _, comparison = fit(network, state, ignore)
+    if comparison.fits:
+        return
+    ours, theirs, fix = _kinds(part, network, state)
+    raise Fault(
+        "MOD03",
+        f"{checkpoint.given} does not fit this model",
+        where=part.setting,
+        why=f"{'it holds ' + theirs if theirs else 'it is no model that is known here'}; "
+        f"{'the config builds ' + ours if ours else 'the config builds something else'}\n{comparison.render()}",
+        fix=fix or "use the config that the file was made with, or a checkpoint of the model that the config builds",
+    )
+
+
+def _kinds(part: Part, network: Any, state: State) -> tuple[str, str, str]:
+    """What the config builds, what the checkpoint holds, and what to do about it; empty where it is not known."""
+    own = network.to_disk(dict(network.state_dict()))
+    if part.prefix == COND_STAGE:
+        return " and ".join(text_encoders(own)), " and ".join(text_encoders(state)), ""
+    ours, theirs = unet_family(own), unet_family(state)
+    fixes = [f"use {theirs.config}"] if theirs and theirs.config else []
+    fixes += [f"a checkpoint of {ours.name}"] if ours else []
+    return _told(ours), _told(theirs), ", or ".join(fixes)
+
+
+def _told(family: Family | None) -> str:
+    return f"{family.name} ({family.facts})" if family else ""
+
+
+def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
     return Fault(
         "MOD06",
         f"the {' and the '.join(names)} got no weights; training would start from noise",
         where=", ".join(parts[name].setting for name in names),
+        why=why,
         fix="--init-from FILE, or ckpt_path in the part's params, or on purpose: "
         + " ".join(f"{parts[name].setting}.params.from_scratch=true" for name in names),
     )
-
-
-def count_parameters(part: Part) -> int:
-    """Parameters of a part, counted on the meta device: nothing is read and no memory taken."""
-    params = {**(part.recipe.get("params") or {}), "from_scratch": True}
-    params.pop("ckpt_path", None)
-    with torch.device("meta"):
-        network: nn.Module = instantiate_from_config({"target": part.recipe["target"], "params": params})
-    return sum(p.numel() for p in network.parameters())

@@ -5,10 +5,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import nn
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.hub import hub_folder
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import COND_STAGE, part_of
@@ -18,7 +18,7 @@ from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
-from ldm.modules.encoders.tokenizer import clip_tokenizer
+from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer, token_ids
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
@@ -28,12 +28,13 @@ NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "tran
 class FrozenCLIPEmbedder(nn.Module):
     """Captions to the states of CLIP's last layer. Despite its name, what is frozen is its owner's decision.
 
-    version     folder of the encoder or of a whole pipeline, or a hub id; gives architecture, weights and tokenizer
+    version     folder of the encoder or of a whole pipeline, or a hub id; gives architecture, and weights where no
+                whole checkpoint gives them
     device      has no effect: the trainer places the model; old configs name it
     max_length  tokens a caption; longer ones are cut, shorter ones padded
-    tokenizer   folder or hub id of the tokenizer alone, where it is not that of `version`
+    tokenizer   `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
     ckpt_path   a file or folder to take the weights from instead; of a whole checkpoint, its text encoder
-    layer       `penultimate` leaves out the last layer but not the last norm ("clip skip 2")
+    layer       `penultimate` leaves out the last layer but not the last norm ("clip skip 2"), `hidden` the norm as well
     config      arguments of `transformers.CLIPTextConfig` that differ from the version's, or from CLIP-L's for a hub id
                 whose weights are not asked for
     """
@@ -43,10 +44,10 @@ class FrozenCLIPEmbedder(nn.Module):
         version: str = CLIP_L,
         device: str | None = None,
         max_length: int = 77,
-        tokenizer: str | None = None,
+        tokenizer: str = BUILT_IN,
         from_scratch: bool = False,
         ckpt_path: str | None = None,
-        layer: Literal["last", "penultimate"] = "last",
+        layer: Literal["last", "penultimate", "hidden"] = "last",
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
@@ -54,12 +55,13 @@ class FrozenCLIPEmbedder(nn.Module):
         self.layer = layer
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
-        self.tokenizer = clip_tokenizer(tokenizer or version, max_length)
-        home = _home(version, weights_needed=not (from_scratch or ckpt_path))
-        weights = None if from_scratch else ckpt_path or str(home)
+        self.tokenizer = clip_tokenizer(tokenizer, max_length)
+        own_weights = not (from_scratch or is_hollow())
+        home = _home(version, weights_needed=own_weights and not ckpt_path)
+        weights = ckpt_path or str(home) if own_weights else None
         settings = _text_config(home, config or {})
         _check_length(max_length, settings)
-        with torch.device("meta") if weights else nullcontext():
+        with hollow() if weights else nullcontext():
             self.transformer = CLIPTextModel(settings)
         keys = self.transformer.state_dict()
         self.table = KeyTable(compvis_clip_names(keys), "transformer", aliases=folder_clip_names(keys))
@@ -68,12 +70,12 @@ class FrozenCLIPEmbedder(nn.Module):
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context: (b, max_length, width)."""
-        options = {"truncation": True, "max_length": self.max_length, "padding": "max_length", "return_tensors": "pt"}
-        tokens = self.tokenizer(captions, **options).input_ids.to(self.transformer.device)
+        tokens = token_ids(self.tokenizer, captions, self.max_length, padding=END).to(self.transformer.device)
         if self.layer == "last":
             return Conditioning(context=self.transformer(tokens).last_hidden_state)
         states = self.transformer(tokens, output_hidden_states=True).hidden_states
-        return Conditioning(context=self.transformer.final_layer_norm(states[-2]))
+        norm = self.transformer.final_layer_norm if self.layer == "penultimate" else nn.Identity()
+        return Conditioning(context=norm(states[-2]))
 
     def to_disk(self, state: State) -> State:
         """This module's keys to CompVis' (`transformer.text_model...`), without `cond_stage_model.`."""
@@ -87,8 +89,6 @@ class FrozenCLIPEmbedder(nn.Module):
         state = part_of(find_source(weights, "text_encoder").read(), COND_STAGE)
         if any(key.startswith("vision_model.") for key in state):  # the whole of CLIP, as the hub has it
             state = {key: value for key, value in state.items() if key.startswith(BELOW)}
-        places = torch.arange(self.transformer.config.max_position_embeddings, device="cpu")[None]
-        self.transformer.embeddings.register_buffer("position_ids", places, persistent=False)
         load_part(self, state, source=weights)
         self.loaded_from = weights
 

@@ -1,11 +1,17 @@
 """CLIP's tokenizer, checked, because without its vocabulary the library makes one of two tokens and says nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+from torch import Tensor
 from transformers import CLIPTokenizer
 
 from ldm.checkpoint.hub import hub_folder
 from ldm.errors import Fault
+from ldm.modules.encoders import vocabulary
+
+BUILT_IN = "built-in"
 
 VOCABULARY = ("vocab.json", "tokenizer.json")
 BESIDE = ("merges.txt", "tokenizer_config.json", "special_tokens_map.json")
@@ -15,10 +21,13 @@ PROBE_TOKENS = [START, 320, 1125, 539, 320, 2368, END]
 
 
 def clip_tokenizer(name: str, max_length: int) -> CLIPTokenizer:
-    """The tokenizer in a folder (or its tokenizer/), or of a hub id.
+    """CLIP's tokenizer: `built-in`, in a folder (or its tokenizer/), or of a hub id.
 
     Raises `Fault` MOD04 if there is none or if it is not CLIP's.
     """
+    if name == BUILT_IN:
+        vocab, merges = dict(vocabulary.clip_vocabulary()), list(vocabulary.clip_merges())
+        return CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=max_length)
     try:
         folder = vocabulary_folder(name)
     except Fault as fault:
@@ -34,6 +43,17 @@ def clip_tokenizer(name: str, max_length: int) -> CLIPTokenizer:
     return tokenizer
 
 
+def token_ids(tokenizer: CLIPTokenizer, captions: Sequence[str], length: int, padding: int) -> Tensor:
+    """Tokens of captions between the marks of start and end: (b, length) int64.
+
+    Longer captions are cut, shorter ones filled with the token `padding`. The marks themselves are taken out of
+    captions, since the library would read them as what they mark.
+    """
+    plain = [caption.replace(vocabulary.START, " ").replace(vocabulary.END, " ") for caption in captions]
+    rows = tokenizer(plain, truncation=True, max_length=length).input_ids
+    return torch.tensor([row + [padding] * (length - len(row)) for row in rows]).view(-1, length)
+
+
 def vocabulary_folder(name: str) -> Path:
     """The folder that holds the vocabulary of `name`; `Fault` MOD01 if there is none."""
     if not Path(name).is_dir():
@@ -46,8 +66,11 @@ def vocabulary_folder(name: str) -> Path:
 
 
 def _incomplete(name: str, what: str, why: str) -> Fault:
-    fix = "on a machine with internet: hf download openai/clip-vit-large-patch14 --local-dir models/clip\n"
-    fix += (
-        "then tokenizer=models/clip in the text encoder's params; any Stable Diffusion pipeline's folder does as well"
+    return Fault(
+        "MOD04",
+        what,
+        where="model.params.cond_stage_config.params.tokenizer",
+        why=why,
+        fix=f"use the vocabulary that ships with this program: tokenizer={BUILT_IN} (the default for CLIP)\n"
+        "or that of a diffusers folder: tokenizer=models/sd15 (its tokenizer/ is found)",
     )
-    return Fault("MOD04", what, where="model.params.cond_stage_config.params", why=why, fix=fix)

@@ -6,9 +6,10 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
+from ldm.checkpoint.hollow import is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import COND_STAGE, part_of
-from ldm.checkpoint.read import read_state_dict
+from ldm.checkpoint.source import find_source
 from ldm.checkpoint.state import State
 from ldm.diffusion.conditioning import Conditioning
 
@@ -40,8 +41,8 @@ class HashedWordEmbedder(nn.Module):
         self.embedding = nn.Embedding(buckets, dim)
         self.position = nn.Parameter(0.02 * torch.randn(max_length, dim))
         self.norm = nn.LayerNorm(dim)
-        if ckpt_path:
-            load_part(self, part_of(read_state_dict(ckpt_path), COND_STAGE), ckpt_path)
+        if ckpt_path and not is_hollow():
+            load_part(self, part_of(find_source(ckpt_path, "text_encoder").read(), COND_STAGE), ckpt_path)
             self.loaded_from = ckpt_path
 
     def forward(self, captions: list[str]) -> Conditioning:

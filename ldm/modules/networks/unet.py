@@ -9,9 +9,10 @@ import torch
 from diffusers import UNet2DConditionModel
 from torch import Tensor, nn
 
+from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import UNET, part_of
-from ldm.checkpoint.source import Source, find_source
+from ldm.checkpoint.source import architecture, find_source
 from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.unet_keys import compvis_unet_names
@@ -38,11 +39,12 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         _refuse_unknown(config)
-        source = find_source(ckpt_path, "unet") if ckpt_path else None
+        source = find_source(ckpt_path, "unet") if ckpt_path and not is_hollow() else None
+        stored = source.config if source else architecture(ckpt_path, "unet") if ckpt_path else {}
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
-        with torch.device("meta") if source else nullcontext():
-            self.network = _build(config, source)
+        with hollow() if source else nullcontext():
+            self.network = _build(config, stored)
         self.table = KeyTable(compvis_unet_names(self.network.state_dict()), attribute="network")
         self.attends = any(".attn2." in key for key in self.network.state_dict())
         if source:
@@ -78,9 +80,9 @@ class UNet(nn.Module):
         return self.table.from_disk(state)
 
 
-def _build(config: Mapping[str, Any], source: Source | None) -> Any:  # the library's class is opaque to type checkers
-    if source and source.config:
-        return UNet2DConditionModel.from_config({**source.config, **config})
+def _build(config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:  # the library's class is opaque to mypy
+    if stored:
+        return UNet2DConditionModel.from_config({**stored, **config})
     return UNet2DConditionModel(**config)
 
 

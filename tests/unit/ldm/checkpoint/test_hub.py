@@ -11,7 +11,7 @@ from ldm.errors import Fault
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(hub, "_cached", lambda name: None)
+    monkeypatch.setattr(hub, "_cached", lambda name, revision: None)
     monkeypatch.setattr(hub, "snapshot_download", lambda *args, **options: pytest.fail("asked the hub"))
     return tmp_path
 
@@ -50,6 +50,6 @@ def test_a_path_is_not_looked_up_on_the_hub(empty_cache: Path, name: str) -> Non
 
 def test_what_is_cached_is_taken_without_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vocab.json").touch()
-    monkeypatch.setattr(hub, "_cached", lambda name: tmp_path)
+    monkeypatch.setattr(hub, "_cached", lambda name, revision: tmp_path)
     monkeypatch.setattr(hub, "unreachable", lambda: pytest.fail("asked the hub"))
     assert hub.hub_folder("org/model", ["vocab.json", "tokenizer.json"]) == tmp_path

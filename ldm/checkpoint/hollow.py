@@ -1,0 +1,47 @@
+"""Networks whose weights come from elsewhere: built without memory for them and without reading or drawing any."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import nn
+
+_HOLLOW: ContextVar[bool] = ContextVar("hollow", default=False)
+
+
+@contextmanager
+def hollow() -> Iterator[None]:
+    """Within it, modules get parameters on the meta device, and those of this project read no weights.
+
+    Buffers are real, because those that are not stored (positions, schedules) would never be filled. Building Stable
+    Diffusion takes a second so, and most of a minute if it draws random weights that are replaced at once.
+    """
+    register = nn.Module.register_parameter
+
+    def without_memory(self: nn.Module, name: str, param: nn.Parameter | None) -> None:
+        if param is not None and not param.is_meta:
+            param = nn.Parameter(param.data.to("meta"), requires_grad=param.requires_grad)
+        register(self, name, param)
+
+    token = _HOLLOW.set(True)
+    nn.Module.register_parameter = without_memory  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+        _HOLLOW.reset(token)
+
+
+def is_hollow() -> bool:
+    """Whether a module that is being built should leave its weights alone."""
+    return _HOLLOW.get()
+
+
+def give_memory(module: nn.Module) -> None:
+    """Uninitialised memory for parameters that have none: whoever calls this fills every one of them."""
+    for owner in module.modules():
+        for name, parameter in list(owner.named_parameters(recurse=False)):
+            if parameter.is_meta:
+                memory = torch.empty_like(parameter, device=torch.get_default_device())
+                owner.register_parameter(name, nn.Parameter(memory, requires_grad=parameter.requires_grad))

@@ -1,0 +1,174 @@
+"""OpenCLIP's text encoders, which Stable Diffusion 2.x and XL are told captions by (Cherti et al. 2023, 2212.07143)."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
+
+from ldm.checkpoint.hollow import hollow, is_hollow
+from ldm.checkpoint.load import load_part
+from ldm.checkpoint.state import State
+from ldm.checkpoint.text_keys import (
+    BELOW,
+    LOGIT_SCALE,
+    OPEN_CLIP_PROJECTION,
+    PROJECTION,
+    count_open_clip_layers,
+    open_clip_from_transformers,
+    stand_ins,
+    transformers_from_open_clip,
+)
+from ldm.checkpoint.whole import open_checkpoint
+from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer, token_ids
+
+VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
+BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
+SD2 = "stabilityai/stable-diffusion-2-1-base"
+PADDING = 0  # open_clip fills captions with the token of `!`, CLIP with its mark of the end
+ON_DISK = "model."
+OWN = "transformer."
+
+
+class OpenCLIPText(nn.Module):
+    """What both encoders share: architecture, tokens, and open_clip's names on disk.
+
+    Tensors of open_clip's that nothing here computes with are kept as buffers, so that a file comes out as it went in.
+    """
+
+    shortened = False
+
+    def __init__(
+        self,
+        defaults: Mapping[str, Any],
+        config: Mapping[str, Any] | None,
+        tokenizer: str,
+        max_length: int,
+        from_scratch: bool,
+        weights: str | None,
+    ) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.from_scratch = from_scratch
+        self.loaded_from: str | None = None
+        self.tokenizer = clip_tokenizer(tokenizer, max_length)
+        widths = {**defaults, **(config or {})}
+        settings = CLIPTextConfig(**{"hidden_act": "gelu", "projection_dim": widths["hidden_size"], **widths})
+        loads = weights and not (from_scratch or is_hollow())
+        with hollow() if loads else nullcontext():
+            self.transformer = (CLIPTextModel if self.shortened else CLIPTextModelWithProjection)(settings)
+        self.carried = nn.Module()
+        for name, shape in _carried_shapes(settings, self.shortened).items():
+            self.carried.register_buffer(name.replace(".", "-"), torch.zeros(shape))
+        if loads and weights:
+            load_part(self, open_checkpoint(weights).read().cond_stage, source=weights)
+            self.loaded_from = weights
+
+    def tokens(self, captions: list[str]) -> torch.Tensor:
+        return token_ids(self.tokenizer, captions, self.max_length, PADDING).to(self.transformer.device)
+
+    def to_disk(self, state: State) -> State:
+        """This module's keys to open_clip's (`model.transformer.resblocks...`), query, key and value in one matrix."""
+        own = {key.removeprefix(OWN): value for key, value in state.items() if key.startswith(OWN)}
+        rest = {key: value for key, value in state.items() if not key.startswith(OWN)}
+        carried = {key.removeprefix("carried.").replace("-", "."): value for key, value in rest.items()}
+        return {ON_DISK + key: value for key, value in (open_clip_from_transformers(own) | carried).items()}
+
+    def from_disk(self, state: State) -> State:
+        """open_clip's keys, transformers' or this module's own to this module's own.
+
+        What transformers' folders lack of open_clip's tensors is made up, since nothing reads it.
+        """
+        state = {key.removeprefix(ON_DISK): value for key, value in state.items() if not key.endswith(".position_ids")}
+        if any(key.startswith((f"{OWN}encoder.", f"{OWN}{BELOW}", "carried.")) for key in state):
+            return state
+        if layers := count_open_clip_layers(state):
+            longer = layers > self.transformer.config.num_hidden_layers
+            own, rest = transformers_from_open_clip(state, self.shortened and longer)
+        else:
+            own, rest = {key.removeprefix(BELOW): value for key, value in state.items()}, {}
+        if self.shortened:
+            own.pop(PROJECTION, None)
+        rest = self._made_up(own) | {key: value for key, value in rest.items() if key != "attn_mask"}
+        below = "" if self.shortened else BELOW
+        named = {OWN + (key if key == PROJECTION else below + key): value for key, value in own.items()}
+        return named | {"carried." + key.replace(".", "-"): value for key, value in rest.items()}
+
+    def _made_up(self, own: State) -> State:
+        if not self.shortened:
+            return {LOGIT_SCALE: stand_ins({}, 1)[LOGIT_SCALE]}
+        return stand_ins(open_clip_from_transformers(own), self.transformer.config.hidden_size)
+
+
+class FrozenOpenCLIPEmbedder(OpenCLIPText):
+    """Captions to the states of ViT-H's last layer but one, as Stable Diffusion 2.x wants them.
+
+    The network ends there, which saves a layer. `arch`, `device` and `freeze` have no effect, old configs name them;
+    what is frozen is its owner's decision.
+
+    version    folder of a pipeline, or a hub id; read only where neither `ckpt_path` nor a whole checkpoint has weights
+    tokenizer  `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
+    config     arguments of `transformers.CLIPTextConfig` that differ from ViT-H's
+    """
+
+    shortened = True
+
+    def __init__(
+        self,
+        arch: str = "ViT-H-14",
+        version: str = SD2,
+        device: str | None = None,
+        max_length: int = 77,
+        freeze: bool = True,
+        layer: Literal["penultimate"] = "penultimate",
+        tokenizer: str = BUILT_IN,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(VIT_H, config, tokenizer, max_length, from_scratch, ckpt_path or version)
+
+    def forward(self, captions: list[str]) -> Conditioning:
+        """context: (b, max_length, width)."""
+        return Conditioning(context=self.transformer(self.tokens(captions)).last_hidden_state)
+
+
+class FrozenOpenCLIPEmbedder2(OpenCLIPText):
+    """Captions to the states of bigG's last layer but one, without norm, and one vector each: XL's second encoder."""
+
+    def __init__(
+        self,
+        arch: str = "ViT-bigG-14",
+        version: str | None = None,
+        device: str | None = None,
+        max_length: int = 77,
+        freeze: bool = True,
+        layer: Literal["penultimate"] = "penultimate",
+        always_return_pooled: bool = True,
+        legacy: bool = False,
+        tokenizer: str = BUILT_IN,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(BIG_G, config, tokenizer, max_length, from_scratch, ckpt_path or version)
+
+    def forward(self, captions: list[str]) -> Conditioning:
+        """context: (b, max_length, width); pooled: (b, width)."""
+        found = self.transformer(self.tokens(captions), output_hidden_states=True)
+        return Conditioning(context=found.hidden_states[-2], pooled=found.text_embeds)
+
+
+def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]]:
+    """open_clip's tensors that transformers' network has no place for."""
+    if not shortened:
+        return {LOGIT_SCALE: ()}
+    with torch.device("meta"), hollow():
+        layer = CLIPTextModel(CLIPTextConfig(**{**settings.to_dict(), "num_hidden_layers": 1, "vocab_size": 1}))
+        names = stand_ins(open_clip_from_transformers(layer.state_dict()), settings.hidden_size)
+    number = settings.num_hidden_layers
+    shapes = {key.replace("resblocks.1.", f"resblocks.{number}."): tuple(value.shape) for key, value in names.items()}
+    return shapes | {OPEN_CLIP_PROJECTION: (settings.hidden_size, settings.hidden_size)}

@@ -1,0 +1,80 @@
+"""What Stable Diffusion XL is told: two encoders' states side by side, one vector, sizes (Podell 2023, 2307.01952)."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from ldm.checkpoint.hollow import hollow, is_hollow
+from ldm.checkpoint.load import load_part
+from ldm.checkpoint.parts import CONDITIONER
+from ldm.checkpoint.state import State
+from ldm.checkpoint.whole import open_checkpoint
+from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.clip import FrozenCLIPEmbedder
+from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
+from ldm.modules.encoders.tokenizer import BUILT_IN
+
+SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
+
+
+class SDXLConditioner(nn.Module):
+    """CLIP ViT-L and OpenCLIP ViT-bigG, each up to its last layer but one, and the sizes of pictures.
+
+    version           folder of a pipeline, or a hub id; read only where nothing else gives weights
+    size              side in pixels that pictures are said to have, uncropped
+    clip, open_clip   arguments of `transformers.CLIPTextConfig` that differ from the two encoders' own
+    """
+
+    disk_prefix = CONDITIONER
+
+    def __init__(
+        self,
+        version: str = SDXL,
+        size: int = 1024,
+        max_length: int = 77,
+        tokenizer: str = BUILT_IN,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+        clip: Mapping[str, Any] | None = None,
+        open_clip: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.from_scratch = from_scratch
+        self.loaded_from: str | None = None
+        loads = not (from_scratch or is_hollow())
+        options: dict[str, Any] = {"max_length": max_length, "tokenizer": tokenizer, "from_scratch": True}
+        with hollow() if loads else nullcontext():
+            first = FrozenCLIPEmbedder(layer="hidden", config=clip, **options)
+            second = FrozenOpenCLIPEmbedder2(config=open_clip, **options)
+        self.embedders = nn.ModuleList([first, second])
+        if loads:
+            source = ckpt_path or version
+            load_part(self, open_checkpoint(source).read().cond_stage, source)
+            self.loaded_from = source
+
+    def forward(self, captions: list[str]) -> Conditioning:
+        """context (b, max_length, both widths), pooled (b, width of the second), sizes (b, 6) in pixels."""
+        first, second = (embedder(captions) for embedder in self.embedders)
+        sizes = torch.tensor([self.size, self.size, 0, 0, self.size, self.size], dtype=torch.float32)
+        sizes = sizes.to(second.pooled.device).expand(len(captions), -1)
+        return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled, sizes)
+
+    def to_disk(self, state: State) -> State:
+        """This module's keys to those of XL's files (`embedders.1.model...`), without `conditioner.`."""
+        return self._each(state, "to_disk")
+
+    def from_disk(self, state: State) -> State:
+        return self._each(state, "from_disk")
+
+    def _each(self, state: State, direction: str) -> State:
+        found: State = {}
+        rest = dict(state)
+        for number, embedder in enumerate(self.embedders):
+            prefix = f"embedders.{number}."
+            own = {key.removeprefix(prefix): rest.pop(key) for key in state if key.startswith(prefix)}
+            found |= {prefix + key: value for key, value in getattr(embedder, direction)(own).items()} if own else {}
+        return found | rest
