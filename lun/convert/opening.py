@@ -1,16 +1,13 @@
 """Whatever a person calls a model, opened: files, folders, hub ids and runs."""
 
 import logging
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
-from torch import Tensor, nn
 
 from ldm.checkpoint.anatomy import family_of, unet_of
 from ldm.checkpoint.averaged import Choice, choose_weights, holds_average
@@ -27,6 +24,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, hollow_networks
 from ldm.util import instantiate_from_config
 from lun.callbacks.story import story_of
+from lun.convert.trust import read_trusted
 from lun.launch.resume import find_checkpoint
 from lun.launch.rundir import RunDirectory
 
@@ -59,7 +57,7 @@ def open_model(source: str, ema: bool | None = None, trust_pickle: bool = False)
 
 
 def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
-    content = _trusted(file) if trust_pickle else read_content(file)
+    content = read_trusted(file) if trust_pickle else read_content(file)
     training = "pytorch-lightning_version" in content.facts
     kind = f"training checkpoint, step {_step(content)}" if training else readable_size(file.stat().st_size)
     log.info("reading  %s (%s)", file, kind)
@@ -131,46 +129,6 @@ def _step(content: Content) -> int | None:
     step = stored.get("position", {}).get("step") if isinstance(stored, Mapping) else None
     found = content.facts.get("global_step") if step is None else step
     return int(found) if found is not None else None
-
-
-def _trusted(file: Path) -> Content:
-    """The tensors of a file that may run code while it is read, because the person asked for it."""
-    try:
-        return read_content(file)
-    except Fault as fault:
-        if fault.id != "MOD05":
-            raise
-        log.warning("%s runs code while it is read, as --trust-pickle allows", file)
-    content = _unpickled(file)
-    if isinstance(content, nn.Module):
-        return Content(dict(content.state_dict()), {})
-    named = content.get("state_dict", content) if isinstance(content, Mapping) else {}
-    named = named.state_dict() if isinstance(named, nn.Module) else named
-    state = {str(key): tensor for key, value in named.items() if (tensor := _tensor(value)) is not None}
-    if not state:
-        raise Fault("MOD02", f"{file} is not a checkpoint: it holds no named tensors")
-    return Content(state, {key: value for key, value in content.items() if key != "state_dict"})
-
-
-def _unpickled(file: Path) -> Any:
-    try:
-        try:
-            return torch.load(file, map_location="cpu", weights_only=False)
-        except pickle.UnpicklingError:  # no file of torch.save
-            with file.open("rb") as stream:
-                return pickle.load(stream)
-    except (ModuleNotFoundError, AttributeError) as error:
-        why = f"its code is not on this machine: {error}"
-        raise Fault("MOD05", f"{file} could not be opened even on trust", why=why, fix="install it first") from error
-    except Exception as error:  # the file's own code may raise anything
-        why = f"{type(error).__name__}: {error}"
-        raise Fault("MOD02", f"{file} is not a whole checkpoint", why=why) from error
-
-
-def _tensor(value: object) -> Tensor | None:
-    if isinstance(value, Tensor):
-        return value.detach()
-    return torch.from_numpy(value) if type(value).__module__ == "numpy" and hasattr(value, "shape") else None
 
 
 def _iso(seconds: float) -> str:
