@@ -6,7 +6,16 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from ldm.checkpoint.families import SD1, SD1_INPAINTING, SD2, SD2_INPAINTING, SDXL, SDXL_INPAINTING, unet_family
+from ldm.checkpoint.families import (
+    SD1,
+    SD1_INPAINTING,
+    SD2,
+    SD2_INPAINTING,
+    SDXL,
+    SDXL_INPAINTING,
+    Family,
+    unet_family,
+)
 from ldm.checkpoint.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, below
 from ldm.checkpoint.state import State
 from ldm.errors import Fault
@@ -19,16 +28,25 @@ TITLES: Mapping[Kind, str] = {
 }
 HEADS_OF_1 = 8  # attention heads at every width; the others have heads of 64 channels
 HEAD_WIDTH = 64
-COVERED = (SD1, SD1_INPAINTING, SD2, SD2_INPAINTING, SDXL, SDXL_INPAINTING)
+COVERED: Mapping[Family, Kind] = {
+    SD1: "sd1",
+    SD1_INPAINTING: "sd1",
+    SD2: "sd2",
+    SD2_INPAINTING: "sd2",
+    SDXL: "sdxl",
+    SDXL_INPAINTING: "sdxl",
+}
 WIDTHS_OF_1 = [320, 640, 1280, 1280]
+SCALE, SCALE_OF_XL = 0.18215, 0.13025  # of latents
 BLOCK = re.compile(r"transformer_blocks\.(\d+)\.")
 
 
 def family_of(unet: State, source: str) -> Kind:
     """The family of a UNet under CompVis' names.
 
-    It follows from how the network is built, not from its widths: 1.x projects into attention with convolutions, 2.x
-    with matrices, and XL is told sizes as well. Raises `Fault` MOD03 for a network that is none of these.
+    A public one is known by its widths. For any other it follows from how the network is built: 1.x projects into
+    attention with convolutions, 2.x with matrices, and XL is told sizes as well.
+    Raises `Fault` MOD03 for a network that is none of these.
     """
     context = _context_width(unet)
     projections = {value.ndim for key, value in unet.items() if key.endswith("proj_in.weight")}
@@ -42,6 +60,8 @@ def family_of(unet: State, source: str) -> Kind:
     public = unet_family(unet)
     if public and public not in COVERED:
         raise Fault("MOD03", f"{source} is {public.name}, which is not converted", why=f"known by: {public.facts}")
+    if public:
+        return COVERED[public]
     if "label_emb.0.0.weight" in unet:
         return "sdxl"
     return "sd1" if projections == {4} else "sd2"
@@ -97,7 +117,7 @@ def vae_config(first_stage: State, family: Kind | None) -> dict[str, Any]:
         "layers_per_block": _count(first_stage, r"encoder\.down\.0\.block\.(\d+)\."),
         "norm_num_groups": 32,
         "sample_size": {"sd1": 512, "sd2": 768, "sdxl": 1024}[family or "sd1"],
-        "scaling_factor": 0.13025 if family == "sdxl" else 0.18215,
+        "scaling_factor": SCALE_OF_XL if family == "sdxl" else SCALE,
     }
     return config | ({"force_upcast": True} if family == "sdxl" else {"force_upcast": False})
 

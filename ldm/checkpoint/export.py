@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from ldm.checkpoint.anatomy import parts_in
+from ldm.checkpoint.anatomy import SCALE_OF_XL, parts_in
 from ldm.checkpoint.inference_yaml import inference_yaml, needs_yaml
 from ldm.checkpoint.model import NETWORKS, Model
 from ldm.checkpoint.modelspec import metadata_of
@@ -89,9 +89,15 @@ def require_finite(model: Model) -> None:
             raise Fault("MOD02", f"{model.source} holds NaN or infinite numbers", where=key, why=why)
 
 
-def lacks(model: Model, to: Layout) -> list[str]:
-    """What other programs will miss in a file or folder of this model, one sentence each."""
+def remarks(model: Model, to: Layout) -> list[str]:
+    """What a person has to know who opens a file or folder of this model elsewhere, one sentence each."""
     lines = []
+    if model.family == "sd2" and model.facts.prediction == "epsilon" and to == "ldm":
+        lines.append("InvokeAI takes a 2.x file for v-prediction: set its prediction type to epsilon there")
+    if model.family == "sd1" and model.facts.prediction == "v_prediction" and to == "ldm":
+        lines.append("only programs that read the YAML beside the file know that it predicts v")
+    if model.family is None and to == "ldm" and model.facts.scale_factor == SCALE_OF_XL:
+        lines.append("InvokeAI knows an XL VAE by its name: let it contain sdxl")
     if "UNet" in model.parts and "VAE" not in model.parts:
         lines.append("there is no VAE in it: choose one in the program that opens it, or add one with --vae FILE")
     if foreign := model.foreign_text_encoder:

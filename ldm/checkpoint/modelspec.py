@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ldm.checkpoint.anatomy import Kind
+from ldm.checkpoint.anatomy import SCALE_OF_XL, Kind
 from ldm.checkpoint.model import Model
 from ldm.checkpoint.write import HASH, NO_HASH
 
@@ -40,7 +40,7 @@ def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
 def architecture(model: Model) -> str:
     """ModelSpec's name for what the tensors are."""
     if model.family is None:
-        return "stable-diffusion-v1/vae"
+        return f"stable-diffusion-{'xl-v1' if model.facts.scale_factor == SCALE_OF_XL else 'v1'}/vae"
     channels = model.unet["input_blocks.0.0.weight"].shape[1]
     if channels == 9:
         return {"sd1": "stable-diffusion-v1-inpainting", "sd2": "stable-diffusion-v2-inpainting"}.get(

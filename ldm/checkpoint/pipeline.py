@@ -18,7 +18,7 @@ from ldm.checkpoint.layout import (
     unet_to_compvis,
     unet_to_diffusers,
 )
-from ldm.checkpoint.load import compare
+from ldm.checkpoint.load import compare, fitted
 from ldm.checkpoint.model import Facts, Model
 from ldm.checkpoint.modelspec import side
 from ldm.checkpoint.parts import FIRST_STAGE, UNET
@@ -172,7 +172,7 @@ def _write_unet(model: Model, folder: Path, types: Types) -> None:
     }
     config, keys = _hollow(UNet2DConditionModel, config)
     state = unet_to_diffusers(model.unet, keys)
-    _require_same(state, keys, model, "UNet")
+    state = _require_same(state, keys, model, "UNet")
     _write_network("UNet2DConditionModel", config, state, folder, _shared(types, UNET, state))
 
 
@@ -184,7 +184,7 @@ def _write_vae(model: Model, folder: Path, types: Types) -> None:
         config["scaling_factor"] = model.facts.scale_factor
     config, keys = _hollow(AutoencoderKL, config)
     state = autoencoder_to_diffusers(model.first_stage, keys)
-    _require_same(state, keys, model, "autoencoder")
+    state = _require_same(state, keys, model, "autoencoder")
     _write_network("AutoencoderKL", config, state, folder, _shared(types, FIRST_STAGE, state))
 
 
@@ -205,7 +205,7 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, types: Types) -
     with torch.device("meta"):
         hollow = kind(CLIPTextConfig(**config)).state_dict()
     keys = {key.removeprefix(BELOW): value for key, value in hollow.items()}
-    _require_same(state, keys, model, "text encoder")
+    state = _require_same(state, keys, model, "text encoder")
     state = encoder.for_folder(state)
     types = _shared(types, encoder.prefix, state)
     write_safetensors(folder / "model.safetensors", state, {"format": "pt"}, types)
@@ -260,10 +260,13 @@ def _hollow(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return {key: value for key, value in network.config.items() if not key.startswith("_")}, network.state_dict()
 
 
-def _require_same(state: State, keys: Mapping[str, Tensor], model: Model, what: str) -> None:
+def _require_same(state: State, keys: Mapping[str, Tensor], model: Model, what: str) -> State:
+    """`state` with 1x1 convolutions as matrices where the network has those, or the other way round."""
+    state = {key: fitted(value, keys.get(key)) for key, value in state.items()}
     if not (found := compare(state, keys)).fits:
         why = found.render()
         raise Fault("MOD03", f"the {what} in {model.source} is not whole, or not the one that was described", why=why)
+    return state
 
 
 def _shared(types: Types, prefix: str, state: State) -> Types:

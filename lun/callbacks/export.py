@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ldm.checkpoint.anatomy import family_of, unet_of
 from ldm.checkpoint.averaged import choose_weights, holds_average
-from ldm.checkpoint.export import DTYPES, Wish, export, lacks
+from ldm.checkpoint.export import DTYPES, Wish, export, remarks
 from ldm.checkpoint.layout import compvis_names
 from ldm.checkpoint.model import Facts, Model
 from ldm.checkpoint.state import State
@@ -59,7 +59,7 @@ class Export(AtStepBoundary):
         self.dirpath = dirpath
         self.filename = filename
         self.failed = 0
-        self._told_lacks = False
+        self._told = False
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         periodic = self.every_n_train_steps and step % self.every_n_train_steps == 0
@@ -84,9 +84,9 @@ class Export(AtStepBoundary):
             log.warning("could not export %s: %s; training goes on", relative(trainer, path), reason)
             return
         log.info("exported %s at step %d", relative(trainer, path), step)
-        for line in [] if self._told_lacks else lacks(model, self.to):
+        for line in [] if self._told else remarks(model, self.to):
             log.info("note: %s", line)
-        self._told_lacks = True
+        self._told = True
 
     def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:
         run = run_directory(trainer)

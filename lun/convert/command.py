@@ -1,4 +1,4 @@
-"""The command: open IN, choose weights and VAE, write OUT, say what it is and what it lacks."""
+"""The command: open IN, choose weights and VAE, write OUT, say what it is and what it remarks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _start(arguments: Arguments) -> int:
         print(USAGE, end="")
         return 0
     # Imports torch, which takes seconds; everything above has answered by then.
-    from ldm.checkpoint.export import export, lacks, require_free
+    from ldm.checkpoint.export import export, remarks, require_free
     from ldm.checkpoint.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
     from lun.convert.opening import open_model
@@ -46,7 +46,7 @@ def _start(arguments: Arguments) -> int:
     for path in written:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
-    for line in lacks(model, wish.to):
+    for line in remarks(model, wish.to):
         log.info("note     %s", line)
     return 0
 

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from ldm.checkpoint.anatomy import vae_config
 from ldm.checkpoint.model import Model
 from ldm.checkpoint.parts import FIRST_STAGE
 from ldm.errors import Fault
@@ -21,11 +22,19 @@ def with_vae(model: Model, vae: str | None, trust_pickle: bool) -> Model:
     if vae == "only":
         if not model.first_stage:
             raise Fault("MOD03", f"{model.source} holds no VAE", why=f"it holds: {', '.join(model.parts)}")
-        return replace(model.part(FIRST_STAGE), family=None)
+        return _vae_of(model)
     other = open_model(vae, trust_pickle=trust_pickle).model
     _require_fit(model, other)
     log.info("VAE      of %s", other.source)
     return model.with_part(FIRST_STAGE, other.state)
+
+
+def _vae_of(model: Model) -> Model:
+    """The VAE alone, with what followed from the family that it is of."""
+    config = model.facts.configs.get("vae") or vae_config(model.first_stage, model.family)
+    factor = model.facts.scale_factor or config["scaling_factor"]
+    facts = replace(model.facts, configs={"vae": config}, scale_factor=factor, prediction=None, scheduler={})
+    return replace(model.part(FIRST_STAGE), family=None, facts=facts)
 
 
 def _require_fit(model: Model, other: Model) -> None:
