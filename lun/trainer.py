@@ -11,6 +11,7 @@ from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
 from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
+from lun.launch.user_code import admit_user_code
 
 if TYPE_CHECKING:
     from lun.launch.resume import Resume
@@ -27,11 +28,13 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         print(usage() if arguments.help else version())
         return 0
     log.configure(None)
+    admit_user_code()
     resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
         return 0
+    settings.say_notes()
     if arguments.check:
         print("the configuration has no faults")
         return 0

@@ -16,6 +16,7 @@ from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
 EMA_PREFIX = "model_ema."
+COUNTERS = {"decay", "num_updates"}
 ADAMW = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
@@ -137,7 +138,7 @@ class TrainedModel(LightningModule):
             self._stored_ema = None
 
     def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
-        if not stored["weights"]:
+        if not stored["weights"].keys() - COUNTERS:
             log.warning(
                 "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
                 self.position.step,
@@ -145,8 +146,8 @@ class TrainedModel(LightningModule):
             ema.reset(self.position.step)
             return
         ema.load_state_dict(stored["weights"], rename=self._ema_names)
-        if stored["resume"] is not None:
-            ema.load_resume_state(stored["resume"])
+        here = {"step": self.position.step, "last_update": self.position.step, "update_every": ema.update_every}
+        ema.load_resume_state(stored["resume"] or here)  # files of 2022 count otherwise
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """CompVis averages `self.model`, so its names do not begin with `model.`."""
@@ -177,7 +178,10 @@ class TrainedModel(LightningModule):
         state: dict[str, Tensor] = checkpoint["state_dict"]
         averaged = {k.removeprefix(EMA_PREFIX): v for k, v in state.items() if k.startswith(EMA_PREFIX)}
         rest = {k: v for k, v in state.items() if not k.startswith(EMA_PREFIX)}
-        checkpoint["state_dict"] = self.from_disk(rest)
+        own = self.state_dict().keys()
+        # Files of 2022 hold the noise schedule too, as constants without a dot in their names.
+        rest = self.from_disk(rest)
+        checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
         if self.model_ema is not None:  # strategies that restore after set-up built it already
             self._build_ema()

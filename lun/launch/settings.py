@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from lun.launch.defaults import DEFAULTS
 if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
     from lun.launch.resume import Resume
 
+log = logging.getLogger(__name__)
 MISSING = "???"
 
 
@@ -32,6 +34,11 @@ class Settings:
     def lightning(self, section: str) -> dict[str, Any]:
         """One part of the `lightning` section: trainer, callbacks, logger."""
         return dict((self.config.get("lightning") or {}).get(section) or {})
+
+    def say_notes(self) -> None:
+        """Tell what was translated and what differs from the program that an old file was written for."""
+        for note in self.notes:
+            log.info("note: %s", note)
 
 
 def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview
+from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start, require_weights, restored_networks, start_networks
 from ldm.modules.encoders.conditioner import Conditioner
@@ -119,7 +121,7 @@ class DDPM(TrainedModel):
         """Pictures in [-1, 1] of clean inputs: (b, 3, H, W)."""
         return x0
 
-    def condition(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
+    def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
         """What the network is told; `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
@@ -162,7 +164,8 @@ class DDPM(TrainedModel):
 
     def on_validation_epoch_end(self) -> None:
         if self.model_ema is not None:
-            with self.ema_scope():
+            # The precision's context too: Lightning leaves it before this hook, and latents are in half precision.
+            with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
                     self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
         self.log_dict(self.validation.metrics(self.trainer.strategy.reduce))
@@ -196,6 +199,7 @@ class LatentDiffusion(DDPM):
                    it on the first batch instead
     ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
                    2022, arXiv 2207.12598)
+    mask           for networks that inpaint: draws which part of a picture they have to make up
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
@@ -213,9 +217,11 @@ class LatentDiffusion(DDPM):
         scale_factor: float = 1.0,
         scale_by_std: bool = False,
         channels: int = 4,
+        mask: Mask | None = None,
         **ddpm: Any,
     ) -> None:
         super().__init__(channels=channels, **ddpm)
+        self.mask = mask
         self.first_stage_config = first_stage_config
         self.cond_stage_config = cond_stage_config
         self.cond_stage_key = cond_stage_key
@@ -288,12 +294,16 @@ class LatentDiffusion(DDPM):
     def decode(self, x0: Tensor) -> Tensor:
         return self.first_stage_model.decode(x0 / self.scale_factor)
 
-    def condition(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
+    def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
         with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
-            return self.conditioner(batch, draws)
+            told = self.conditioner(batch, draws)
+        return replace(told, concat=surroundings(self, batch, self.mask)) if self.mask else told
 
     def condition_on(self, captions: list[str]) -> Conditioning:
-        return self.cond_stage_model(captions)
+        return self._in_a_void(self.cond_stage_model(captions), len(captions))
 
     def unconditional(self, count: int) -> Conditioning | None:
-        return self.conditioner.unconditional(count)
+        return self._in_a_void(self.conditioner.unconditional(count), count)
+
+    def _in_a_void(self, told: Conditioning, count: int) -> Conditioning:
+        return replace(told, concat=nothing_around(self, count)) if self.mask else told

@@ -22,7 +22,7 @@ class ValidationLoss:
 
     def restart(self) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._kept: list[tuple[Tensor, Mapping[str, Any], BatchDraws]] = []
+        self._kept: list[tuple[Tensor, dict[str, Any], BatchDraws]] = []
 
     def add(self, suffix: str, losses: Losses) -> None:
         rows = torch.stack([torch.ones_like(losses.simple), losses.simple, losses.weighted])
@@ -32,7 +32,7 @@ class ValidationLoss:
         told = {name: value for name, value in batch.items() if name not in ("image", "moments")}
         self._kept.append((x0.cpu(), told, draws))
 
-    def kept(self) -> Iterator[tuple[Tensor, Mapping[str, Any], BatchDraws]]:
+    def kept(self) -> Iterator[tuple[Tensor, dict[str, Any], BatchDraws]]:
         while self._kept:
             yield self._kept.pop(0)
 

@@ -13,6 +13,7 @@ MOVED: Mapping[str, str] = {
     "main.LearningRateMonitor": "lightning.pytorch.callbacks.LearningRateMonitor",
     "lun.data.local.LocalBase": "lun.data.local.Local",
     "ldm.modules.encoders.modules.FrozenCLIPEmbedder": "ldm.modules.encoders.clip.FrozenCLIPEmbedder",
+    "ldm.modules.encoders.modules.FrozenOpenCLIPEmbedder": "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder",
     "ldm.modules.encoders.modules.HashedWordEmbedder": "ldm.modules.encoders.words.HashedWordEmbedder",
     "ldm.modules.encoders.HashedWordEmbedder": "ldm.modules.encoders.words.HashedWordEmbedder",
     "ldm.modules.diffusionmodules.openaimodel.UNetModel": "ldm.modules.networks.compvis.UNetModel",

@@ -1,0 +1,45 @@
+"""What a network for inpainting sees beside the noisy latents: a mask, and the latents of what is not masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ldm.diffusion.draws import BatchDraws
+from ldm.errors import Fault
+
+if TYPE_CHECKING:
+    from ldm.models.diffusion.ddpm import LatentDiffusion
+
+Mask = Callable[[BatchDraws, int, int], Tensor]
+"""`mask(draws, height, width)`: (b, 1, height, width), 1 where the network has to make something up."""
+KEPT = "concat"
+
+
+def surroundings(model: LatentDiffusion, batch: dict[str, Any], mask: Mask) -> Tensor:
+    """Mask and scaled latents of the masked pictures: (b, 1 + z, h/f, w/f). Kept in the batch for a second look."""
+    if KEPT not in batch:
+        if model.first_stage_key not in batch:
+            raise Fault("CFG03", "inpainting needs the pictures themselves", why="the batch holds cached latents only")
+        pictures = batch[model.first_stage_key].movedim(-1, 1)
+        masks = mask(model.draws(batch), *pictures.shape[-2:]).to(pictures)
+        batch[KEPT] = _joined(model, pictures * (1 - masks), masks)
+    found: Tensor = batch[KEPT]
+    return found
+
+
+def nothing_around(model: LatentDiffusion, count: int) -> Tensor:
+    """The same where all of a picture is masked, for samples of captions alone."""
+    side = model.image_size * model.first_stage_model.downsampling
+    grey = torch.zeros(1, 3, side, side, device=model.device)
+    return _joined(model, grey, grey[:, :1] + 1).expand(count, -1, -1, -1)
+
+
+@torch.no_grad()
+def _joined(model: LatentDiffusion, pictures: Tensor, masks: Tensor) -> Tensor:
+    mean = model.first_stage_model.encode_moments(pictures).chunk(2, dim=1)[0]
+    return torch.cat([F.interpolate(masks, mean.shape[-2:]), mean * model.scale_factor], dim=1)

@@ -1,0 +1,67 @@
+"""Every shipped model config passes the check and builds the public network, key for key."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from ldm.checkpoint.families import SD1, SD1_INPAINTING, SD2, SDXL, Family, unet_family
+from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.util import instantiate_from_config
+from lun.launch.cli import parse
+from lun.launch.settings import read_settings
+
+VAE = (83_653_863, "9190c3ec1cf5cd6d")
+CLIP_L = (123_060_480, "0a16f8e4840267b5")
+VIT_H = (340_387_840, "e53b7f914b17e3c5")
+SD2_UNET = (865_910_724, "17ae407477a5f3ab")
+BOTH = (817_720_320, "")
+
+# Parameters and the sha256 of "key shape" lines, per part; prefixes included.
+EXPECTED = {
+    "sd15": ((859_520_964, "31a978d7173d3cc6"), VAE, CLIP_L, SD1),
+    "sd15-inpainting": ((859_535_364, "a949138d81fff894"), VAE, CLIP_L, SD1_INPAINTING),
+    "sd21-base": (SD2_UNET, VAE, VIT_H, SD2),
+    "sd21-v": (SD2_UNET, VAE, VIT_H, SD2),
+    "sdxl": ((2_567_463_684, "6eaa83ce0c2e5988"), VAE, BOTH, SDXL),
+}
+
+
+def model_of(name: str, root: Path) -> LatentDiffusion:
+    files = ["training-lightning.yaml", "training-txt2img.yaml", f"models/{name}.yaml"]
+    argv = ["--base", *(str(root / "configs" / file) for file in files), "--data_root", str(root)]
+    model: LatentDiffusion = instantiate_from_config(read_settings(parse(argv), None).config["model"])
+    return model
+
+
+def key_hash(prefix: str, state: dict[str, Tensor]) -> str:
+    lines = sorted(f"{prefix}{key} {tuple(value.shape)}" for key, value in state.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_model_config_builds_the_public_network(name: str, repo_root: Path) -> None:
+    *counts, family = EXPECTED[name]
+    assert isinstance(family, Family)
+    assert (repo_root / family.config.split()[0]).is_file()
+    model = model_of(name, repo_root)
+    found = []
+    for part in model.part_recipes().values():
+        network = part.build_hollow()
+        disk = network.to_disk(dict(network.state_dict()))
+        if part.prefix == "model.diffusion_model.":
+            assert unet_family(disk) is family
+        hashed = "" if name == "sdxl" and part.prefix == "cond_stage_model." else key_hash(part.prefix, disk)
+        found.append((sum(p.numel() for p in network.parameters()), hashed))
+        assert not any(buffer.is_meta for buffer in network.buffers())
+    assert found == counts
+
+
+def test_every_model_config_is_tested(repo_root: Path) -> None:
+    assert {path.stem for path in (repo_root / "configs/models").glob("*.yaml")} == set(EXPECTED)
+
+
+def test_the_768_pixel_model_predicts_v(repo_root: Path) -> None:
+    model = model_of("sd21-v", repo_root)
+    assert (model.objective.prediction, model.image_size) == ("v", 96)
