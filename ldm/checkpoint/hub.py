@@ -37,7 +37,7 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
             f'cannot find the model "{name}"',
             why=f"no such folder, not in the cache on this machine, and {reason}",
             fix=f"on a machine with internet: hf download {repository} --local-dir models/{repository.split('/')[1]}\n"
-            "then give that folder instead of the name",
+            "then give that folder instead of the name; or start from a file: --init-from FILE",
         )
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=[*needed, *wanted]))

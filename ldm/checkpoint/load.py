@@ -80,7 +80,7 @@ def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[St
     excused = _own_names(module, {key: state[key] for key in ignored}) if ignored else {}
     found = _own_names(module, {key: value for key, value in state.items() if key not in ignored})
     wanted = {key: value for key, value in module.state_dict().items() if key not in excused}
-    found = {key: _fitted(value, wanted.get(key)) for key, value in found.items()}
+    found = {key: fitted(value, wanted.get(key)) for key, value in found.items()}
     return found, compare(found, wanted)
 
 
@@ -118,7 +118,8 @@ def _own_names(module: nn.Module, state: State) -> State:
     return module.from_disk(state) if isinstance(module, OnDisk) else state
 
 
-def _fitted(value: Tensor, target: Tensor | None) -> Tensor:
+def fitted(value: Tensor, target: Tensor | None) -> Tensor:
+    """`value` in the shape of `target` if they differ by sides of 1 alone, as a 1x1 convolution and a matrix do."""
     same = target is not None and _without_trailing_ones(value) == _without_trailing_ones(target)
     return value.reshape(target.shape) if same and target is not None else value
 

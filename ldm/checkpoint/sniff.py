@@ -115,7 +115,8 @@ def bare_pickle(path: Path, objects: str = "a bare Python pickle") -> Fault:
         "MOD05",
         f"{path} holds {objects} and was not opened",
         why="opening such a file runs code from it",
-        fix="take a .safetensors file of the same model, or one that holds nothing but tensors",
+        fix="take a .safetensors file of the same model; or if you trust where it came from:\n"
+        f"python -m lun.convert {path} {path.with_suffix('.safetensors')} --to ldm --trust-pickle",
     )
 
 

@@ -41,6 +41,7 @@ class DDPMPath(nn.Module):
         super().__init__()
         self.timesteps = timesteps
         self.zero_terminal_snr = zero_terminal_snr
+        self.schedule = (beta_schedule, linear_start, linear_end)
         betas = beta_table(timesteps, beta_schedule, linear_start, linear_end, cosine_s)
         if zero_terminal_snr:
             betas = without_terminal_signal(betas)

@@ -9,6 +9,7 @@ _MODULES = {
     "AtomicIO": "atomic",
     "Checkpoint": "checkpointing",
     "FinalCheckpoint": "checkpointing",
+    "Export": "export",
     "Stops": "stops",
     "ImageLogger": "images",
     "SmoothedProgressBar": "progress",

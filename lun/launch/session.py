@@ -32,6 +32,7 @@ from lun.launch.rundir import RunDirectory
 from lun.launch.settings import Settings, as_yaml
 from lun.launch.threads import settle_threads
 from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, count_ranks, require_device
+from lun.launch.weights import name_checkpoints
 
 log = logging.getLogger(__name__)
 DEFAULT_RATE = 1.0e-4
@@ -68,6 +69,8 @@ class Session:
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
         fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
         config["seed"] = settle_seed(config.get("seed"))
+        if resume is None:
+            name_checkpoints(config["model"])
         model = instantiate_from_config(config["model"])
         model.seed = config["seed"]
         model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)

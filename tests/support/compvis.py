@@ -1,5 +1,8 @@
 """Tiny random checkpoints in the layout of 2022, made from a config's own networks."""
 
+import json
+import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +46,29 @@ def averaged(state: dict[str, Tensor], by: float = 1.0) -> dict[str, Tensor]:
     names = {key: key.removeprefix("model.").replace(".", "") for key in unet}
     found = {f"model_ema.{names[key]}": value + by for key, value in unet.items()}
     return found | {"model_ema.decay": torch.tensor(0.9999), "model_ema.num_updates": torch.tensor(7)}
+
+
+def hollow_file(path: Path, state: Mapping[str, Tensor]) -> Path:
+    """A .safetensors file of zeros that takes no room on disk, whatever the size of its tensors (fp16)."""
+    entries, offset = {}, 0
+    for name, value in state.items():
+        end = offset + 2 * value.numel()
+        entries[name] = {"dtype": "F16", "shape": list(value.shape), "data_offsets": [offset, end]}
+        offset = end
+    header = json.dumps(entries).encode()
+    header += b" " * (-len(header) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + offset)
+    return path
+
+
+def full_size(config: dict[str, Any]) -> dict[str, Tensor]:
+    """Every tensor of the checkpoint that a config's model would be stored in, on the meta device."""
+    model: LatentDiffusion = instantiate_from_config(config["model"])
+    state: dict[str, Tensor] = {}
+    for part in model.part_recipes().values():
+        network = part.build_hollow()
+        prefix = getattr(network, "disk_prefix", part.prefix)
+        state |= {prefix + key: value for key, value in network.to_disk(dict(network.state_dict())).items()}
+    return state

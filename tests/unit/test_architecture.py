@@ -43,10 +43,21 @@ PUBLIC = [
     "lun.callbacks.ImageLogger",
     "lun.callbacks.SmoothedProgressBar",
     "lun.callbacks.Checkpoint",
+    "lun.callbacks.Export",
 ]
 
 # Packages whose own __init__ must not load torch, because the command line passes through them.
-LIGHT = ["lun", "lun.config", "lun.launch", "lun.callbacks", "ldm", "ldm.models", "ldm.modules", "ldm.diffusion"]
+LIGHT = [
+    "lun",
+    "lun.config",
+    "lun.launch",
+    "lun.callbacks",
+    "ldm",
+    "ldm.models",
+    "ldm.modules",
+    "ldm.diffusion",
+    "lun.convert.command",
+]
 
 LONGEST_FILE = 320
 LONGEST_FUNCTION = 60

@@ -92,3 +92,19 @@ def test_a_buffer_without_memory_is_never_left_behind() -> None:
         target.register_buffer("places", torch.arange(3), persistent=False)
     with pytest.raises(RuntimeError, match="first places"):
         load_part(target, nn.Linear(3, 2).state_dict(), source="x")
+
+
+@pytest.mark.parametrize(("number", "kind"), [(float("nan"), "NaN"), (float("inf"), "infinite numbers")])
+def test_broken_weights_are_refused_by_name(number: float, kind: str) -> None:
+    target = nn.Linear(3, 2)
+    state = {"weight": torch.ones(2, 3), "bias": torch.tensor([1.0, number])}
+    with pytest.raises(Fault) as caught:
+        load_part(target, state, source="file.ckpt")
+    assert caught.value.id == "MOD02"
+    assert caught.value.what == f"file.ckpt holds broken weights: {kind} in 1 of 2 tensors"
+    assert "first bias" in caught.value.why
+    assert not torch.equal(target.weight, torch.ones(2, 3))
+
+
+def test_large_half_precision_weights_are_not_taken_for_broken() -> None:
+    load_part(nn.Linear(3, 2), {"weight": torch.full((2, 3), 6e4).half(), "bias": torch.zeros(2)}, source="x")

@@ -1,0 +1,64 @@
+"""What a diffusion model knows besides its tensors, for files that other programs are to read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from ldm.checkpoint.model import Facts, PredictionType
+from ldm.diffusion.objective import Objective
+from ldm.diffusion.prediction import Prediction
+from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
+
+PREDICTIONS: Mapping[Prediction, PredictionType] = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
+
+
+def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
+    """The facts of `model`; `networks` are those of its `part_recipes` that were built, if only without memory."""
+    configs = {"unet": networks.get("UNet"), "vae": networks.get("first stage")}
+    latent = isinstance(model, LatentDiffusion)
+    factor = float(model.scale_factor) if isinstance(model, LatentDiffusion) else None
+    pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
+    return Facts(
+        prediction=PREDICTIONS[model.objective.prediction],
+        scheduler=_scheduler(model.objective),
+        configs={name: config for name, network in configs.items() if (config := _library_config(network))},
+        resolution=model.image_size * pixels,
+        scale_factor=factor if factor is None or factor == factor else None,
+    )
+
+
+def _library_config(network: nn.Module | None) -> dict[str, Any]:
+    """The arguments that the library's network was made from; {} for a network that is not diffusers'."""
+    config = getattr(getattr(network, "network", None), "config", None) or {}
+    return {key: value for key, value in config.items() if not key.startswith("_")}
+
+
+def _scheduler(objective: Objective) -> dict[str, Any]:
+    """The path in the words of diffusers' schedulers, which know two of CompVis' schedules; the others go as a table.
+
+    What every Stable Diffusion has is left out.
+    """
+    path = objective.path
+    settings: dict[str, Any] = {"num_train_timesteps": path.timesteps} if path.timesteps != 1000 else {}
+    if path.zero_terminal_snr:
+        settings["rescale_betas_zero_snr"] = True
+    names = {"linear": "scaled_linear", "sqrt_linear": "linear"}
+    schedule, start, end = path.schedule
+    if schedule not in names:
+        return settings | {"trained_betas": path.betas.tolist()}
+    told = {"beta_schedule": names[schedule], "beta_start": start, "beta_end": end}
+    usual = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
+    return settings | {key: value for key, value in told.items() if usual[key] != value}
+
+
+def networks_of(model: DDPM) -> dict[str, nn.Module]:
+    """The networks of a model that was built."""
+    found = {"first stage": model.first_stage_model} if isinstance(model, LatentDiffusion) else {}
+    return found | ({"UNet": model.model.diffusion_model} if model.model is not None else {})
+
+
+def hollow_networks(model: DDPM) -> dict[str, nn.Module]:
+    """The UNet and the first stage that `model` would build, without memory and without reading weights."""
+    parts = {name: part for name, part in model.part_recipes().items() if name != "text encoder"}
+    return {name: part.build_hollow() for name, part in parts.items()}

@@ -1,0 +1,114 @@
+"""Weights for other programs, written while a run goes on."""
+
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from lightning.pytorch import LightningModule, Trainer
+
+from ldm.checkpoint.anatomy import family_of, unet_of
+from ldm.checkpoint.averaged import choose_weights, holds_average
+from ldm.checkpoint.export import DTYPES, Wish, export, remarks
+from ldm.checkpoint.layout import compvis_names
+from ldm.checkpoint.model import Facts, Model
+from ldm.checkpoint.state import State
+from ldm.errors import Fault
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.facts import facts_of, networks_of
+from ldm.modules.encoders.tokenizer_files import with_tokenizers
+from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.names import check_template, file_name
+from lun.callbacks.position import follower
+from lun.callbacks.saving import not_finite, relative, run_directory, weights_are_finite
+from lun.callbacks.story import story_of
+
+log = logging.getLogger(__name__)
+
+
+class Export(AtStepBoundary):
+    """Writes the model for InvokeAI, A1111, ComfyUI and diffusers every n optimizer steps and at the end of the run.
+
+    every_n_train_steps  None writes at the end alone
+    to                   "ldm", one file, or "diffusers", a folder
+    dtype                fp32, fp16 or bf16; as they are trained where it is None
+    ema                  the averaged weights where there are any (None), in any case (True), or never (False)
+    dirpath, filename    below the run directory; the template knows `{step}`, and the run's name is put before it
+
+    What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is told
+    and counted in `failed`; the run goes on.
+    """
+
+    def __init__(
+        self,
+        every_n_train_steps: int | None = None,
+        to: Literal["ldm", "diffusers"] = "ldm",
+        dtype: Literal["fp32", "fp16", "bf16"] | None = "fp16",
+        ema: bool | None = None,
+        dirpath: str = "exports",
+        filename: str = "{step:06d}",
+    ) -> None:
+        check_template(filename)
+        _require("to", to, ("ldm", "diffusers"))
+        _require("dtype", dtype, (None, *DTYPES))
+        self.every_n_train_steps = every_n_train_steps
+        self.to = to
+        self.dtype = DTYPES[dtype] if dtype else None
+        self.ema = ema
+        self.dirpath = dirpath
+        self.filename = filename
+        self.failed = 0
+        self._told = False
+
+    def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
+        periodic = self.every_n_train_steps and step % self.every_n_train_steps == 0
+        if self.first or not (final or periodic):
+            return
+        if not weights_are_finite(pl_module):
+            raise not_finite(trainer, step)
+        # All ranks take part in gathering; one of them writes.
+        state = trainer._checkpoint_connector.dump_checkpoint(weights_only=True)["state_dict"]
+        if trainer.is_global_zero:
+            self._write(trainer, pl_module, step, state)
+
+    def _write(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> None:
+        path = self._path(trainer, step)
+        try:
+            model = self._model(trainer, pl_module, step, state)
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            export(model, path, Wish(to=self.to, dtype=self.dtype, date=now))
+        except (Fault, OSError) as error:
+            self.failed += 1
+            reason = error.what if isinstance(error, Fault) else str(error)
+            log.warning("could not export %s: %s; training goes on", relative(trainer, path), reason)
+            return
+        log.info("exported %s at step %d", relative(trainer, path), step)
+        for line in [] if self._told else remarks(model, self.to):
+            log.info("note: %s", line)
+        self._told = True
+
+    def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:
+        run = run_directory(trainer)
+        weights: Literal["ema", "raw"] = "ema" if self.ema is not False and holds_average(state) else "raw"
+        state = compvis_names(choose_weights(state, self.ema, run.name).state, run.name)
+        unet = unet_of(state)
+        facts = facts_of(pl_module, networks_of(pl_module)) if isinstance(pl_module, DDPM) else Facts()
+        facts = replace(facts, metadata=story_of(run, step, weights))
+        model = Model(state, family_of(unet, run.name) if unet else None, run.name, facts).completed()
+        return with_tokenizers(model) if self.to == "diffusers" else model
+
+    def _path(self, trainer: Trainer, step: int) -> Path:
+        """Where to write; a name that an earlier attempt took is left to it."""
+        run = run_directory(trainer)
+        ending = ".safetensors" if self.to == "ldm" else ""
+        stem = f"{run.name}-{file_name(self.filename, {'step': step}).removesuffix('.ckpt')}"
+        path = run / self.dirpath / f"{stem}{ending}"
+        return path.with_name(f"{stem}-attempt{follower(trainer).attempt}{ending}") if path.exists() else path
+
+
+def _require(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        words = ", ".join(str(word) for word in allowed if word)
+        where = f"lightning.callbacks: an export's {name}"
+        raise Fault("CFG08", f"{name}={value!r} is not known", where=where, why=f"it can be {words}")

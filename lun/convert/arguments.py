@@ -1,0 +1,130 @@
+"""What the command line of `python -m lun.convert` says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import Fault
+from lun.config.errors import nearest
+
+USAGE = """\
+usage: python -m lun.convert IN OUT --to {ldm,diffusers} [options]
+
+  IN    a run directory or one of its checkpoints, a .safetensors or .ckpt file (a whole model, a UNet or a VAE),
+        a diffusers folder, or the hub id of one
+  OUT   a file (--to ldm) or a folder (--to diffusers); it appears when it is complete
+
+  --to ldm          one file, for InvokeAI, A1111, ComfyUI and diffusers' from_single_file
+  --to diffusers    a folder, for from_pretrained
+  --ema, --no-ema   the averaged weights, or those of the last step (averaged where there are any)
+  --dtype TYPE      fp32, fp16 or bf16 (as IN has them)
+  --format FORMAT   safetensors or ckpt, of a file (by the name of OUT)
+  --vae only        the VAE alone
+  --vae FILE        with the VAE of this file or folder instead of IN's
+  --trust-pickle    open a pickle that runs code; only for files whose maker you trust
+  --force           replace OUT
+  -h, --help        this text
+
+examples
+  python -m lun.convert logs/latest pony.safetensors --to ldm --dtype fp16
+  python -m lun.convert models/v1-5.ckpt models/v1-5 --to diffusers
+"""
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "--to": ("ldm", "diffusers"),
+    "--dtype": ("fp32", "fp16", "bf16"),
+    "--format": ("safetensors", "ckpt"),
+    "--vae": (),
+}
+SWITCHES: Mapping[str, tuple[str, bool]] = {
+    "--ema": ("ema", True),
+    "--no-ema": ("ema", False),
+    "--trust-pickle": ("trust_pickle", True),
+    "--force": ("force", True),
+    "--help": ("help", True),
+    "-h": ("help", True),
+}
+ENDINGS = {".safetensors": "safetensors", ".ckpt": "ckpt", ".pt": "ckpt"}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The parsed command line; None where a flag was not given."""
+
+    source: str = ""
+    out: Path = Path()
+    to: str = ""
+    ema: bool | None = None
+    dtype: str | None = None
+    format: str = "safetensors"
+    vae: str | None = None
+    trust_pickle: bool = False
+    force: bool = False
+    help: bool = False
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """The command line without the program's name. Raises `Fault` CLI02 or CLI03; an empty one asks for help."""
+    given: dict[str, Any] = {}
+    places: list[str] = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        name, equals, text = word.partition("=")
+        if name in CHOICES:
+            given[name.lstrip("-")] = _value(name, text if equals else _next(words), CHOICES[name])
+        elif word in SWITCHES:
+            field, value = SWITCHES[word]
+            if given.get(field, value) != value:
+                raise Fault("CLI02", "--ema and --no-ema cannot be used together", fix="leave out one of them")
+            given[field] = value
+        elif word.startswith("-") and len(word) > 1:
+            raise _unknown(name)
+        else:
+            places.append(word)
+    if given.get("help") or not argv:
+        return Arguments(help=True)
+    return _checked(places, given)
+
+
+def _checked(places: list[str], given: dict[str, Any]) -> Arguments:
+    if len(places) != 2:
+        raise Fault("CLI03", f"IN and OUT are needed, got {' '.join(places) or 'neither'}", fix="see --help")
+    if "to" not in given:
+        raise Fault("CLI03", "--to is needed", fix="--to ldm for one file, or --to diffusers for a folder")
+    source, out = places[0], Path(places[1])
+    if given["to"] == "diffusers":
+        if given.get("format"):
+            raise Fault("CLI02", "--format is for --to ldm", why="folders always hold safetensors", fix="leave it out")
+        if out.suffix in ENDINGS:
+            raise Fault("CLI03", f"{out} is named like a file", why="--to diffusers makes a folder", fix="--to ldm")
+        return Arguments(source, out, **given)
+    _check_ending(out, given.get("format"))
+    return Arguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
+
+
+def _check_ending(out: Path, asked: str | None) -> None:
+    """Programs judge a file by its ending, so a name that says something else is none."""
+    if out.suffix not in ENDINGS:
+        name = f"{out.name}.{asked or 'safetensors'}"
+        raise Fault("CLI03", f"{out} has no ending that programs look for", fix=f"{out.with_name(name)}")
+    if asked and ENDINGS[out.suffix] != asked:
+        fix = f"--format {ENDINGS[out.suffix]}, or {out.with_suffix('.' + asked)}"
+        raise Fault("CLI02", f"--format {asked} and the name {out.name} contradict each other", fix=fix)
+
+
+def _value(flag: str, text: str | None, choices: tuple[str, ...]) -> str:
+    if not text:
+        raise Fault("CLI03", f"{flag} needs a value", fix=f"{flag} {choices[0] if choices else 'only'}")
+    if choices and text not in choices:
+        raise Fault("CLI03", f"{flag} takes {', '.join(choices)}, not {text!r}", fix=f"{flag} {choices[0]}")
+    return text
+
+
+def _next(words: list[str]) -> str | None:
+    return words.pop(0) if words and not words[0].startswith("-") else None
+
+
+def _unknown(name: str) -> Fault:
+    near = nearest(name, [*CHOICES, *SWITCHES])
+    return Fault("CLI03", f"unknown option {name}", fix=f"did you mean {near}?" if near else "see --help")

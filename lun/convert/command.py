@@ -1,0 +1,75 @@
+"""The command: open IN, choose weights and VAE, write OUT, say what it is and what it remarks."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lun.convert.arguments import USAGE, Arguments, parse
+from lun.launch import log as console
+from lun.launch.ending import reported
+
+if TYPE_CHECKING:
+    from ldm.checkpoint.export import Wish
+    from ldm.checkpoint.model import Model
+
+log = logging.getLogger(__name__)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _start(parse(words)), ["python -m lun.convert", *words])
+
+
+def _start(arguments: Arguments) -> int:
+    if arguments.help:
+        print(USAGE, end="")
+        return 0
+    # Imports torch, which takes seconds; everything above has answered by then.
+    from ldm.checkpoint.export import export, remarks, require_free
+    from ldm.checkpoint.sniff import readable_size
+    from ldm.modules.encoders.tokenizer_files import with_tokenizers
+    from lun.convert.opening import open_model
+    from lun.convert.parts import with_vae
+
+    console.configure(None)
+    wish = _wish(arguments)
+    require_free(arguments.out, wish)
+    opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
+    model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)
+    model = with_tokenizers(model) if wish.to == "diffusers" else model
+    _describe(model)
+    written = export(model, arguments.out, _dated(wish, opened.date))
+    for path in written:
+        size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+        log.info("wrote    %s (%s)", path, readable_size(size))
+    for line in remarks(model, wish.to):
+        log.info("note     %s", line)
+    return 0
+
+
+def _wish(arguments: Arguments) -> Wish:
+    from ldm.checkpoint.export import DTYPES, Wish
+
+    dtype = DTYPES[arguments.dtype] if arguments.dtype else None
+    return Wish(to=arguments.to, format=arguments.format, dtype=dtype, force=arguments.force)  # type: ignore[arg-type]
+
+
+def _dated(wish: Wish, date: str) -> Wish:
+    from dataclasses import replace
+
+    return replace(wish, date=date)
+
+
+def _describe(model: Model) -> None:
+    from ldm.checkpoint.anatomy import TITLES, heads_are_known
+
+    kind = TITLES[model.family] if model.family else "an autoencoder"
+    prediction = f", predicts {model.facts.prediction}" if model.family else ""
+    counts = ", ".join(f"{name} {count}" for name, count in model.parts.items())
+    log.info("model    %s%s (tensors: %s)", kind, prediction, counts)
+    if model.family and not heads_are_known(model.unet, model.family) and not model.facts.configs.get("unet"):
+        log.warning("widths of another network than %s: its number of attention heads is assumed", kind)

@@ -1,0 +1,135 @@
+"""Whatever a person calls a model, opened: files, folders, hub ids and runs."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ldm.checkpoint.anatomy import family_of, unet_of
+from ldm.checkpoint.averaged import Choice, choose_weights, holds_average
+from ldm.checkpoint.evidence import evidence_of
+from ldm.checkpoint.layout import compvis_names
+from ldm.checkpoint.model import Facts, Model
+from ldm.checkpoint.modelspec import resolution_in
+from ldm.checkpoint.pipeline import read_pipeline
+from ldm.checkpoint.read import Content, read_content
+from ldm.checkpoint.sniff import readable_size
+from ldm.checkpoint.source import find_weights
+from ldm.errors import Fault
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.facts import facts_of, hollow_networks
+from ldm.util import instantiate_from_config
+from lun.callbacks.story import story_of
+from lun.convert.trust import read_trusted
+from lun.launch.resume import find_checkpoint
+from lun.launch.rundir import RunDirectory
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model and the day and time of its weights (ISO 8601, UTC)."""
+
+    model: Model
+    date: str
+
+
+def open_model(source: str, ema: bool | None = None, trust_pickle: bool = False) -> Opened:
+    """The model that `source` means, with one set of weights; tells what it found.
+
+    Raises `Fault` MOD01 to MOD05 for what cannot be used, RES01 for a run without a checkpoint.
+    """
+    path = find_weights(source)
+    if path.is_dir() and not (path / "configs").is_dir():
+        if ema:
+            raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", why="it is a diffusers folder")
+        model = read_pipeline(path)
+        log.info("reading  %s (diffusers folder)", path)
+        newest = max(file.stat().st_mtime for file in path.rglob("*.*") if file.is_file())
+        return Opened(model, _iso(newest))
+    file = find_checkpoint(str(path)).checkpoint if path.is_dir() else path
+    return Opened(_of_file(file, ema, trust_pickle), _iso(file.stat().st_mtime))
+
+
+def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
+    content = read_trusted(file) if trust_pickle else read_content(file)
+    training = "pytorch-lightning_version" in content.facts
+    kind = f"training checkpoint, step {_step(content)}" if training else readable_size(file.stat().st_size)
+    log.info("reading  %s (%s)", file, kind)
+    choice = choose_weights(content.state, ema, str(file))
+    _tell_choice(choice, holds_average(content.state))
+    state = compvis_names(choice.state, str(file))
+    unet = unet_of(state)
+    model = Model(state, family_of(unet, str(file)) if unet else None, str(file))
+    run = _run_of(file)
+    facts = (_facts_of_run(run) if run else None) or _facts_of_file(model, content, file)
+    if run:
+        story = story_of(run.path, _step(content), "ema" if choice.averaged else "raw")
+        facts = replace(facts, metadata=story)
+    model = replace(model, facts=replace(facts, exact=not training))
+    return model.completed()
+
+
+def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
+    texts = {str(key): value for key, value in content.facts.items() if isinstance(value, str)}
+    metadata = texts if file.suffix == ".safetensors" else {}
+    if model.family is None:
+        return Facts(metadata=metadata)
+    found = evidence_of(model.state, model.family, metadata, file)
+    if not found.certain:
+        log.warning("the prediction is taken to be %s by %s; check a picture", found.prediction, found.reason)
+    scheduler = {"rescale_betas_zero_snr": True} if found.zero_terminal_snr else {}
+    return Facts(found.prediction, scheduler, resolution=resolution_in(metadata), metadata=metadata)
+
+
+def _facts_of_run(run: RunDirectory) -> Facts | None:
+    """What the run's configuration says; None for a run of 2022, or one that cannot be built here."""
+    if not run.resolved_config.is_file():
+        return None
+    config: Any = OmegaConf.to_container(OmegaConf.load(run.resolved_config), resolve=True)
+    try:
+        model = instantiate_from_config(config["model"])
+        return facts_of(model, hollow_networks(model)) if isinstance(model, DDPM) else None
+    except Fault as fault:
+        log.warning("the config of %s was not used: %s", run.path, fault.what)
+        return None
+
+
+def _run_of(file: Path) -> RunDirectory | None:
+    for folder in file.absolute().parents:
+        if folder.name == "checkpoints" and (folder.parent / "configs").is_dir():
+            return RunDirectory(folder.parent)
+    return None
+
+
+def _tell_choice(choice: Choice, there_were_two: bool) -> None:
+    others = len(choice.state) - choice.averaged
+    if not choice.averaged:
+        known = (
+            "those of the last step; the averaged ones (EMA) stay behind" if there_were_two else "the only ones there"
+        )
+        log.info("weights  %s", known)
+        return
+    log.info("weights  averaged (EMA): %d tensors; %d others have no average", choice.averaged, others)
+    if choice.kept:
+        log.warning(
+            "%d weights of an averaged network have no average, their raw values are used (%s ...)",
+            len(choice.kept),
+            choice.kept[0],
+        )
+
+
+def _step(content: Content) -> int | None:
+    stored = content.facts.get("lun") or {}
+    step = stored.get("position", {}).get("step") if isinstance(stored, Mapping) else None
+    found = content.facts.get("global_step") if step is None else step
+    return int(found) if found is not None else None
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
