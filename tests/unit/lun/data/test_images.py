@@ -9,7 +9,7 @@ from PIL import Image, PngImagePlugin
 from PIL.Image import Resampling
 
 from ldm.errors import Fault
-from lun.data.images import RESAMPLING, centre_square, decode, fit, flip, to_array
+from lun.data.images import RESAMPLING, centre_box, decode, fit, flip, to_array
 
 WHITE = (255, 255, 255)
 
@@ -136,19 +136,19 @@ def test_very_large_pictures_and_long_png_texts_are_allowed():
 
 @pytest.mark.parametrize(("size", "box"), [((10, 4), (3, 0, 7, 4)), ((4, 9), (0, 2, 4, 6)), ((5, 5), (0, 0, 5, 5))])
 def test_the_square_is_cut_from_the_middle(size, box):
-    assert centre_square(*size) == box
+    assert centre_box(*size) == box
 
 
 def test_cropping_keeps_proportions_and_squeezing_keeps_the_edges():
     image = Image.new("RGB", (12, 4))
     image.paste("white", (4, 0, 8, 4))
-    assert np.asarray(fit(image, 4, True, Resampling.BICUBIC)).min() == 255
-    assert np.asarray(fit(image, 4, False, Resampling.BICUBIC)).min() < 50
+    assert np.asarray(fit(image, (4, 4), True, Resampling.BICUBIC)).min() == 255
+    assert np.asarray(fit(image, (4, 4), False, Resampling.BICUBIC)).min() < 50
 
 
 def test_a_picture_of_the_right_size_keeps_its_pixels():
     image = noisy(16)
-    assert np.array_equal(np.asarray(fit(image, 16, True, Resampling.LANCZOS)), np.asarray(image))
+    assert np.array_equal(np.asarray(fit(image, (16, 16), True, Resampling.LANCZOS)), np.asarray(image))
 
 
 @pytest.mark.parametrize(("crop", "size"), [(True, (4, 4)), (False, (12, 4))])
@@ -160,7 +160,7 @@ def test_shrinking_in_one_call_is_close_to_cropping_first():
     ramp = np.linspace(0, 255, 300).astype(np.uint8)
     image = Image.fromarray(np.stack([np.tile(ramp, (200, 1))] * 3, -1))
     slow = image.crop((50, 0, 250, 200)).resize((16, 16), Resampling.BICUBIC)
-    fast = fit(image, 16, True, Resampling.BICUBIC)
+    fast = fit(image, (16, 16), True, Resampling.BICUBIC)
     assert np.abs(np.asarray(slow).astype(int) - np.asarray(fast).astype(int)).max() <= 2
 
 

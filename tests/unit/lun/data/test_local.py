@@ -11,6 +11,7 @@ from PIL import Image
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.listing import EXTENSIONS
 from lun.data.local import Local
 
 
@@ -47,14 +48,14 @@ def captions(data: Local) -> list[str]:
 )
 def test_each_flat_layout_pairs_image_and_caption(tmp_path, image, text):
     data = Local(str(put(tmp_path, image, text)), size=4)
-    assert data.index.images == [image]
+    assert data.names() == [image]
     assert captions(data) == [text]
 
 
 def test_extensions_count_in_any_case_and_others_do_not(tmp_path):
     names = ["a.PNG", "b.Jpg", "c.jpeg", "d.BMP", "e.webp"]
     put(tmp_path, *names, "f.mp4", "Thumbs.db", ".hidden.png", "._a.png", *(f"{stem}.txt" for stem in "abcdef"))
-    assert Local(str(tmp_path)).index.images == names
+    assert Local(str(tmp_path)).names() == names
 
 
 def test_the_stem_ends_at_the_last_dot(tmp_path):
@@ -99,7 +100,7 @@ def test_flip_p_at_its_ends_is_certain(tmp_path, flip_p, flipped):
 def test_images_without_caption_are_left_out_and_told(tmp_path, caplog):
     put(tmp_path, "img/a.png", "img/b.png", "txt/a.txt")
     with caplog.at_level(logging.WARNING):
-        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+        assert Local(str(tmp_path)).names() == ["img/a.png"]
     assert caplog.records[0].getMessage() == (
         "warning[DAT04]: 1 of 2 images (50 %) have no caption and are left out\n"
         "  why:   img/b.png; looked for txt/b.txt\n"
@@ -118,7 +119,7 @@ def test_empty_captions_are_allowed_on_purpose(tmp_path):
 
 def test_a_subset_is_the_same_whatever_the_order_of_the_listing(tmp_path, monkeypatch):
     put(tmp_path, *(f"{number}.png" for number in range(9)))
-    first = Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images
+    first = Local(str(tmp_path), allow_empty_captions=True, limit_images=4).names()
     original = os.scandir
 
     class Backwards:
@@ -133,20 +134,20 @@ def test_a_subset_is_the_same_whatever_the_order_of_the_listing(tmp_path, monkey
             pass
 
     monkeypatch.setattr(os, "scandir", Backwards)
-    assert Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images == first == sorted(first)
+    assert Local(str(tmp_path), allow_empty_captions=True, limit_images=4).names() == first == sorted(first)
     assert len(first) == 4
 
 
 def test_a_subset_is_not_just_the_first_names(tmp_path):
     put(tmp_path, *(f"{number:02}.png" for number in range(20)))
     data = Local(str(tmp_path), allow_empty_captions=True, limit_images=5)
-    assert data.index.images != [f"{number:02}.png" for number in range(5)]
+    assert data.names() != [f"{number:02}.png" for number in range(5)]
 
 
 def test_two_layouts_at_once_are_told(tmp_path, caplog):
     put(tmp_path, "img/a.png", "img/a.txt", "b.png", "b.txt")
     with caplog.at_level(logging.WARNING):
-        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+        assert Local(str(tmp_path)).names() == ["img/a.png"]
     assert f"1 images in {tmp_path} are not read" in caplog.text
 
 
@@ -192,12 +193,12 @@ def test_a_file_is_no_data_folder(tmp_path):
 
 
 def test_a_folder_of_other_things_is_described(tmp_path):
-    put(tmp_path, "log/x.log", "clip.mp4", "clop.MP4", "my cats/img/a.png", "my cats/txt/a.txt")
+    put(tmp_path, "log/x.log", "clip.mp4", "clop.MP4", "notes/a.txt")
     assert str(fault(data_root=str(tmp_path))) == (
-        f"error[DAT03]: no images in {tmp_path} (looked for png jpg jpeg bmp webp there, in img/ and in images/)\n"
+        f"error[DAT03]: no images in {tmp_path} (looked for {' '.join(EXTENSIONS)} at any depth)\n"
         "  where: --data_root\n"
-        "  why:   found instead: 2 folders (log/ my cats/), 2 .mp4 files.  my cats/img/ holds 1 image\n"
-        f"  fix:   --data_root '{tmp_path}/my cats'"
+        "  why:   found instead: 2 folders (log/ notes/), 2 .mp4 files\n"
+        "  fix:   --data_root DIR, a folder with images"
     )
 
 
@@ -219,7 +220,7 @@ def test_no_caption_at_all_is_an_error_that_shows_three_ways_out(tmp_path):
     assert str(fault(data_root=str(put(tmp_path, "cat01.png", "cat02.png")))) == (
         "error[DAT04]: none of the 2 images has a caption\n"
         f"  where: {tmp_path}\n"
-        "  why:   no .txt next to the images\n"
+        "  why:   no .txt or .caption next to the images\n"
         "  fix:   put cat01.txt next to cat01.png, or use one text for all: "
         'data.params.train.params.default_caption="photo of sks cat"\n'
         "         or train without text: data.params.train.params.allow_empty_captions=true"

@@ -1,0 +1,108 @@
+"""Pictures with a caption file each: flat folders, files side by side at any depth, folders of the kohya kind."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lun.data.layouts.found import Asked, Found, LayoutName
+from lun.data.listing import CAPTION_FOLDER, Listing, joined, listing, stem, walk
+from lun.data.metadata.table import Rows, Table
+
+_KOHYA = re.compile(r"(\d{1,3})_(.+)")
+
+
+@dataclass
+class Pairs:
+    """Pictures and captions found so far below `root`."""
+
+    root: Path
+    asked: Asked
+    rows: Rows = field(default_factory=Rows)
+    skipped: int = 0
+    repeats: Counter[int] = field(default_factory=Counter)
+
+    def add(self, folder: str, inside: Listing, captions: dict[str, str], repeats: int = 1, text: str = "") -> None:
+        """The pictures of one folder; `captions` gives the path of a text file by stem, `text` serves without one."""
+        self.skipped += inside.skipped
+        self.repeats[repeats] += len(inside.images)
+        for image in inside.images:
+            source = captions.get(stem(image), "")
+            words = text
+            if source and self.asked.read_text:
+                words = self.asked.read_text(self.root / source)
+            self.rows.add(
+                joined(folder, image), source, words if self.asked.read_text or not source else "", repeats=repeats
+            )
+
+    def table(self) -> Table:
+        return self.rows.table()
+
+
+def in_folder(folder: str, inside: Listing) -> dict[str, str]:
+    """stem -> path of the text files of one folder"""
+    return {name: joined(folder, file) for name, file in inside.captions.items()}
+
+
+def read_flat(root: Path, top: Listing, asked: Asked) -> Found | None:
+    """`img/` + `txt/`, `images/` + `captions/`, or all in one folder: the first of them that holds a picture."""
+    for images, captions in CAPTION_FOLDER.items():
+        if images in top.folders:
+            inside = listing(root / images)
+            if inside.images:
+                beside = captions not in top.folders
+                texts = in_folder(images, inside) if beside else in_folder(captions, listing(root / captions))
+                return _flat(root, images, images if beside else captions, inside, texts, asked)
+    return _flat(root, "", "", top, in_folder("", top), asked) if top.images else None
+
+
+def _flat(root: Path, images: str, captions: str, inside: Listing, texts: dict[str, str], asked: Asked) -> Found:
+    pairs = Pairs(root, asked)
+    pairs.add(images, inside, texts)
+    words = f"flat ({images or '.'}/ + {captions or '.'}/), {len(inside.images):,} images"
+    return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped)
+
+
+def read_sidecars(root: Path, asked: Asked, below: str = "") -> Found | None:
+    """Pictures at any depth with their text beside them, or in the folder for captions beside theirs."""
+    return _read_tree(root, below, asked, lambda folder: (1, ""), "sidecar", "captions beside images")
+
+
+def read_kohya(root: Path, asked: Asked, below: str = "") -> Found | None:
+    """Folders `10_name`: the number is how often their pictures repeat, the name the caption of those without one."""
+    return _read_tree(root, below, asked, lambda folder: kohya_folder(root, folder), "kohya", "kohya folders")
+
+
+def _read_tree(
+    root: Path, below: str, asked: Asked, of_folder: Callable[[str], tuple[int, str]], layout: LayoutName, words: str
+) -> Found | None:
+    pairs = Pairs(root, asked)
+    folders = dict(walk(root, below))
+    holding = {folder: inside for folder, inside in folders.items() if inside.images}
+    for folder, inside in holding.items():
+        parent, _, name = folder.rpartition("/")
+        texts = in_folder(folder, inside)
+        sibling = joined(parent, CAPTION_FOLDER.get(name, name))
+        if sibling != folder and sibling in folders:
+            texts = in_folder(sibling, folders[sibling]) | texts
+        pairs.add(folder, inside, texts, *of_folder(folder))
+    if not holding:
+        return None
+    told = f"{words}, {sum(pairs.repeats.values()):,} images in {len(holding):,} folder{'s' * (len(holding) != 1)}"
+    if layout == "kohya":
+        told += f", repeats {' '.join(map(str, sorted(pairs.repeats)))}"
+    return Found(layout, told, pairs.table(), "{stem}.txt beside it", pairs.skipped)
+
+
+def kohya_folder(root: Path, folder: str) -> tuple[int, str]:
+    """(repeats, class token) by the nearest folder on the way up to the root that is named `10_name`; (1, '')."""
+    for name in [*reversed(folder.split("/")), root.absolute().name]:
+        if found := _KOHYA.fullmatch(name):
+            return max(1, int(found[1])), found[2].strip()
+    return 1, ""
+
+
+def is_kohya_name(name: str) -> bool:
+    """Whether a folder's name says how often its pictures repeat: one to three digits, `_`, a name."""
+    return _KOHYA.fullmatch(name) is not None
