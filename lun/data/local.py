@@ -153,6 +153,10 @@ class Local:
         """The file of image `index`."""
         return self.root / self.name(index)
 
+    def file_bytes(self) -> NDArray[np.int64]:
+        """(n,) size of each image's file; -1 for one that cannot be looked at."""
+        return self._states[:, 0]
+
     def sizes(self) -> NDArray[np.int32]:
         """(n, 2) width and height of each image, turned upright; 0 where the file is no image.
 

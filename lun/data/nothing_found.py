@@ -4,6 +4,7 @@ import difflib
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -153,6 +154,14 @@ def _loosened(waterfall: Waterfall, table: Table) -> str:
     if worst.name == "missing":
         return f"paths in descriptions count from the folder itself: is there {worst.first and table.path[0]}?"
     return "mend what removed the most"
+
+
+class Unusable(Fault):
+    """A `Fault` of a folder that was read in full and in which nothing is left; `selection` tells of every picture."""
+
+    def __init__(self, fault: Fault, selection: Any) -> None:
+        super().__init__(fault.id, fault.what, where=fault.where, why=fault.why, fix=fault.fix)
+        self.selection = selection
 
 
 def contents(inside: Listing) -> str:

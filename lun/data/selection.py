@@ -27,7 +27,7 @@ from lun.data.metadata.presence import Presence
 from lun.data.metadata.scores import with_score_tags
 from lun.data.metadata.table import Table
 from lun.data.metadata.waterfall import Waterfall, run
-from lun.data.nothing_found import no_captions, none_left, tell_left_out
+from lun.data.nothing_found import Unusable, no_captions, none_left, tell_left_out
 
 log = logging.getLogger(__name__)
 
@@ -219,9 +219,9 @@ def _tell(selection: Selection) -> None:
         asked = len(without) + waterfall.left + (steps["limit_images"].count if "limit_images" in steps else 0)
         names = [selection.table.path[row] for row in without[:4].tolist()]
         if len(without) == asked:
-            raise no_captions(selection.root, asked, found, names[0])
+            raise Unusable(no_captions(selection.root, asked, found, names[0]), selection)
         tell_left_out(asked, len(without), names, found)
     if not waterfall.left:
-        raise none_left(selection.root, found, waterfall, selection.table)
+        raise Unusable(none_left(selection.root, found, waterfall, selection.table), selection)
     if waterfall.left < waterfall.total:
         log.info("usable   %s", waterfall.short())
