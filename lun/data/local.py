@@ -147,7 +147,7 @@ class Local:
 
     def names(self) -> list[str]:
         """Paths of all images below the root."""
-        return [self.table.path[row] for row in self.rows.tolist()]
+        return self.table.path.at(self.rows)
 
     def path(self, index: int) -> Path:
         """The file of image `index`."""

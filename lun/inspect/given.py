@@ -62,7 +62,8 @@ def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split
     if not recipe:
         if files:
             raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
-        recipe = {"target": LOCAL}
+        recipe = {}
+    recipe = {"target": LOCAL, **recipe}
     if recipe.get("target") != LOCAL:
         raise Fault(
             "CFG08",

@@ -32,8 +32,9 @@ class Pairs:
             words = text
             if source and self.asked.read_text:
                 words = self.asked.read_text(self.root / source)
+            numbers = {"repeats": repeats} if repeats != 1 else {}
             self.rows.add(
-                joined(folder, image), source, words if self.asked.read_text or not source else "", repeats=repeats
+                joined(folder, image), source, words if self.asked.read_text or not source else "", numbers=numbers
             )
 
     def table(self) -> Table:

@@ -104,6 +104,12 @@ class Strings:
         ends = self.rows.offsets.tolist()
         return (whole[a:b].decode("utf-8", _KEEPS_ODD_NAMES) for a, b in pairwise(ends))
 
+    def at(self, rows: Array) -> list[str]:
+        """The texts of the given rows."""
+        whole = self.rows.values.tobytes()
+        starts, ends = self.rows.offsets[rows].tolist(), self.rows.offsets[rows + 1].tolist()
+        return [whole[a:b].decode("utf-8", _KEEPS_ODD_NAMES) for a, b in zip(starts, ends, strict=True)]
+
     @property
     def empty(self) -> NDArray[np.bool_]:
         """(n,): which rows hold no text"""

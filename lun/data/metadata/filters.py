@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
-from lun.data.listing import EXTENSIONS, extension
 from lun.data.metadata.record import seconds
 from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Table
 
@@ -36,15 +35,7 @@ def whole() -> list[Filter]:
         Filter("unreadable", "unreadable descriptions", lambda table, _: table.problem != UNREADABLE),
         Filter("no_path", "descriptions without a path", lambda table, _: table.problem != NO_PATH),
         Filter("outside", "paths that lead out of the folder", lambda table, _: table.problem != OUTSIDE),
-        Filter("extension", "not an image by its name", _has_image_name),
     ]
-
-
-def _has_image_name(table: Table, left: Kept) -> Kept:
-    keep = left.copy()
-    for row in np.flatnonzero(left).tolist():
-        keep[row] = extension(table.path[row]) in EXTENSIONS
-    return keep
 
 
 def every_nth(nth: int) -> Filter:

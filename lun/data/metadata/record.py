@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,7 +13,8 @@ from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Rows
 
 PATH_KEYS = ("path", "file_name", "image", "file")
 TEXT_KEYS = ("text", "caption", "prompt", "captions")
-DATE_KEYS = ("date", "created_at")
+_GREATEST = 1e300
+"""Not even infinity, nor what is no number, lies below."""
 
 
 def json_reader() -> Callable[[bytes], Any]:
@@ -36,38 +36,35 @@ def json_reader() -> Callable[[bytes], Any]:
 
 def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str = "") -> None:
     """Add what `record` says; its path counts from `folder`. What is wrong with it is noted in its row."""
-    if not isinstance(record, Mapping):
-        rows.add("", source, line=line, problem=UNREADABLE)
+    numbers: dict[str, float] = {"line": line} if line else {}
+    if not isinstance(record, dict):
+        rows.add("", source, numbers={**numbers, "problem": UNREADABLE})
         return
     given = _first(record, PATH_KEYS)
     if not isinstance(given, str) or not given:
-        rows.add("", source, line=line, problem=NO_PATH)
+        rows.add("", source, numbers={**numbers, "problem": NO_PATH})
         return
     path = inside(given, folder)
     if path is None:
-        rows.add(given, source, line=line, problem=OUTSIDE)
+        rows.add(given, source, numbers={**numbers, "problem": OUTSIDE})
         return
-    width = _number(_first(record, ("width", "image_width")))
-    height = _number(_first(record, ("height", "image_height")))
-    aspect = _number(record.get("aspect_ratio"))
-    if aspect is None and width and height:
-        aspect = width / height
+    _add_numbers(numbers, record)
     rating = record.get("rating")
-    rows.add(
-        path,
-        source,
-        _texts(_first(record, TEXT_KEYS)),
-        tags_of(record.get("tags")),
-        score=_score(record.get("score")),
-        aspect=aspect,
-        width=_whole(width),
-        height=_whole(height),
-        date=_date(_first(record, DATE_KEYS)),
-        rating=rows.number(str(rating)) if rating is not None else None,
-        repeats=_whole(_number(record.get("repeats"))),
-        weight=_number(record.get("weight")),
-        line=line,
-    )
+    if rating is not None:
+        numbers["rating"] = rows.number(str(rating))
+    text = _first(record, TEXT_KEYS)
+    rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers)
+
+
+def _add_numbers(numbers: dict[str, float], record: dict[str, Any]) -> None:
+    """Those of the record that are sound."""
+    for key, (name, read) in _READ_AS.items():
+        if key in record:
+            value = read(record[key])
+            if value is not None:
+                numbers[name] = value
+    if "aspect" not in numbers and numbers.get("width") and numbers.get("height"):
+        numbers["aspect"] = numbers["width"] / numbers["height"]
 
 
 def inside(path: str, folder: str = "") -> str | None:
@@ -81,21 +78,11 @@ def inside(path: str, folder: str = "") -> str | None:
     return None if ".." in parts else "/".join(parts)
 
 
-def tags_of(value: Any) -> list[str]:
-    """Tags from a list, or from text with commas, else with spaces; numbers and truth values become words."""
+def tags_of(value: Any) -> list[Any]:
+    """Tags from a list, or from text with commas, else with spaces."""
     if isinstance(value, str):
-        value = value.split(",") if "," in value else value.split()
-    if not isinstance(value, list):
-        return []
-    if not all(isinstance(tag, str) for tag in value):
-        value = [_word(tag) for tag in value]
-    return [tag for tag in map(str.strip, value) if tag]
-
-
-def _word(tag: Any) -> str:
-    if isinstance(tag, bool):
-        return "true" if tag else "false"
-    return str(tag) if isinstance(tag, str | int | float) else ""
+        return value.split(",") if "," in value else value.split()
+    return value if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> str:
@@ -104,26 +91,33 @@ def _texts(value: Any) -> str:
     return "\n".join(text for text in (one_line(one) for one in several if isinstance(one, str)) if text)
 
 
-def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((record[name] for name in names if record.get(name) is not None), None)
+def _first(record: dict[str, Any], names: tuple[str, ...]) -> Any:
+    for name in names:
+        value = record.get(name)
+        if value is not None:
+            return value
+    return None
 
 
 def _number(value: Any) -> float | None:
+    if value is None:
+        return None
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
             return None
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return float(value) if isinstance(value, int | float) and -_GREATEST < value < _GREATEST else None
 
 
-def _whole(value: float | None) -> float | None:
-    return float(int(value)) if value is not None and 0 <= value < 2**31 else None
+def _whole(value: Any) -> float | None:
+    number = _number(value)
+    return float(int(number)) if number is not None and 0 <= number < 2**31 else None
 
 
 def _score(value: Any) -> float | None:
     """A number, or the sum that some boards give as `total` beside ups and downs."""
-    return _number(value.get("total") if isinstance(value, Mapping) else value)
+    return _number(value.get("total") if isinstance(value, dict) else value)
 
 
 def _date(value: Any) -> float | None:
@@ -137,3 +131,18 @@ def seconds(text: str) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
+    "score": ("score", _score),
+    "aspect_ratio": ("aspect", _number),
+    "width": ("width", _whole),
+    "image_width": ("width", _whole),
+    "height": ("height", _whole),
+    "image_height": ("height", _whole),
+    "date": ("date", _date),
+    "created_at": ("date", _date),
+    "repeats": ("repeats", _whole),
+    "weight": ("weight", _number),
+}
+"""key of a description -> column, and how its value is read"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -42,6 +42,7 @@ _UNKNOWN: dict[str, float] = {
     "line": 0,
     "problem": SOUND,
 }
+_NOTHING: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -131,29 +132,55 @@ class Rows:
         self.tags = array("i")
         self.lengths = array("i")
         self.vocabulary: dict[str, int] = {}
-        self.columns = {name: array("d") for name in NUMBERS}
+        self.known: dict[Any, int] = {}
+        """the number of a tag as it was written; -1: nothing is left of it"""
+        self.given: dict[str, tuple[array[int], array[float]]] = {name: (array("q"), array("d")) for name in NUMBERS}
 
     def add(
-        self, path: str, source: str = "", text: str = "", tags: Sequence[str] = (), **numbers: float | None
+        self,
+        path: str,
+        source: str = "",
+        text: str = "",
+        tags: Sequence[Any] = (),
+        numbers: Mapping[str, float] = _NOTHING,
     ) -> None:
-        """One more picture; a number that is not given or None is not known."""
-        known = self.vocabulary
+        """One more picture; a number that is not given is not known. Tags may be anything that JSON has."""
+        row, known = len(self.lengths), self.known
         self.texts["path"].append(path)
         self.texts["source"].append(source)
         self.texts["text"].append(text)
-        self.tags.extend([known.setdefault(tag, len(known)) for tag in tags])
-        self.lengths.append(len(tags))
-        for name, column in self.columns.items():
-            value = numbers.get(name)
-            column.append(_UNKNOWN[name] if value is None else value)
+        try:
+            found = [known[tag] for tag in tags if known[tag] >= 0]
+        except (KeyError, TypeError):  # a tag not met so far, or none at all
+            found = [number for number in map(self._number_of, tags) if number >= 0]
+        self.tags.fromlist(found)
+        self.lengths.append(len(found))
+        for name, value in numbers.items():
+            rows, values = self.given[name]
+            rows.append(row)
+            values.append(value)
 
     def number(self, word: str) -> int:
         """The number of `word` in the vocabulary."""
         return self.vocabulary.setdefault(word, len(self.vocabulary))
 
+    def _number_of(self, tag: Any) -> int:
+        if type(tag) is str:
+            number = self.known.get(tag)
+            if number is None:
+                word = tag.strip()
+                number = self.known[tag] = self.number(word) if word else -1
+            return number
+        if isinstance(tag, bool):
+            return self.number("true" if tag else "false")
+        return self.number(str(tag)) if isinstance(tag, int | float) else -1
+
     def table(self) -> Table:
         """What was added so far."""
-        numbers: dict[str, Any] = {name: np.array(self.columns[name], NUMBERS[name]) for name in NUMBERS}
+        numbers: dict[str, Any] = {}
+        for name, (rows, values) in self.given.items():
+            numbers[name] = np.full(len(self.lengths), _UNKNOWN[name], NUMBERS[name])
+            numbers[name][np.array(rows, np.int64)] = np.array(values)
         texts: dict[str, Any] = {name: Strings.of(column) for name, column in self.texts.items()}
         return Table(
             **texts,

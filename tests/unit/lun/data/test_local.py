@@ -5,14 +5,17 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.board import put_board
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.listing import EXTENSIONS
 from lun.data.local import Local
+from lun.data.overlap import warn_of_overlap
 
 
 def put(root: Path, *names: str) -> Path:
@@ -238,3 +241,150 @@ def test_a_value_out_of_range_is_named(tmp_path, params):
     found = fault(data_root=str(tmp_path), **params)
     assert found.id == "CFG08"
     assert found.what.startswith(f"{name} of lun.data.local.Local cannot be")
+
+
+def picture(path: Path, size: tuple[int, int], **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, "red").save(path, **options)
+
+
+def test_sizes_are_upright_and_zero_for_what_is_no_image(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture(tmp_path / "a.jpg", (30, 20), exif=exif)
+    picture(tmp_path / "b.png", (30, 20))
+    (tmp_path / "c.png").write_bytes(b"<html>")
+    data = Local(str(tmp_path), allow_empty_captions=True)
+    assert data.sizes().tolist() == [[20, 30], [30, 20], [0, 0]]
+    assert data.sizes().dtype == np.int32
+
+
+def test_headers_are_read_once_for_all_starts_until_a_file_changes(tmp_path, monkeypatch):
+    picture(tmp_path / "a.png", (30, 20))
+    picture(tmp_path / "b.png", (30, 20))
+    params = {"data_root": str(tmp_path), "allow_empty_captions": True}
+    Local(**params).sizes()
+    picture(tmp_path / "b.png", (7, 20))
+    opened = []
+    original = Image.open
+    monkeypatch.setattr(Image, "open", lambda path, *rest: opened.append(str(path)) or original(path, *rest))
+    assert Local(**params).sizes().tolist() == [[30, 20], [7, 20]]
+    assert opened == [str(tmp_path / "b.png")]
+
+
+@pytest.mark.parametrize(("crop", "place"), [(True, (0, 8)), (False, (0, 0))])
+def test_a_bucket_asks_for_its_size_and_learns_what_became_of_the_picture(tmp_path, crop, place):
+    picture(tmp_path / "a.png", (64, 24))
+    data = Local(str(tmp_path), allow_empty_captions=True, crop=crop)
+    example = data.example(0, Draws(0, 0), size=(16, 8))
+    assert example["image"].shape == (8, 16, 3)
+    facts = (example["original_size"], example["crop"], example["target_size"])
+    assert facts == ((24, 64), (0, 3) if crop else place, (8, 16))
+    assert "crop" not in data.example(0, Draws(0, 0))
+
+
+def test_repeats_of_folder_and_set_multiply_and_change_the_fingerprint(tmp_path):
+    picture(tmp_path / "10_cat" / "a.png", (4, 4))
+    once, twice = Local(str(tmp_path)), Local(str(tmp_path), repeats=2)
+    assert (once.repeats().tolist(), twice.repeats().tolist()) == ([10], [20])
+    assert once.fingerprint() != twice.fingerprint()
+
+
+def test_weights_are_those_of_the_nearest_folder(tmp_path):
+    for name in ("a/1.png", "a/b/2.png", "c/3.png"):
+        picture(tmp_path / name, (4, 4))
+    params = {"data_root": str(tmp_path), "allow_empty_captions": True}
+    assert Local(**params).weights() is None
+    weights = Local(**params, folder_weights={"a": 2.0, "a/b": 0.5}).weights()
+    assert weights is not None
+    assert weights.tolist() == [2.0, 0.5, 1.0]
+
+
+def test_descriptions_may_say_repeats_and_weights(tmp_path):
+    put_board(tmp_path, {"1": {"path": "a.png", "tags": [], "repeats": 3, "weight": 0.5}})
+    data = Local(str(tmp_path))
+    assert (data.repeats().tolist(), data.weights().tolist()) == ([3], [0.5])
+
+
+def test_captions_of_files_follow_rules_for_tags_where_asked(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("b c, a,\nd\n")
+    plain = Local(str(tmp_path))
+    assert plain.caption(0) == "b c, a, d"
+    ruled = Local(str(tmp_path), captions={"tag_order": "sorted", "tag_separator": " | ", "replacements": {" ": "_"}})
+    assert ruled.caption(0) == "a | b_c | d"
+
+
+def test_a_prefix_alone_leaves_the_text_as_it_is(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("b,  a")
+    assert Local(str(tmp_path), captions={"prefix": "photo of "}).caption(0) == "photo of b, a"
+
+
+def test_each_line_may_be_a_caption_of_its_own(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    data = Local(str(tmp_path), captions={"several_captions": True})
+    assert {data.caption(0, Draws(0, slot)) for slot in range(20)} == {"one", "two"}
+
+
+def test_one_rule_said_twice_differently_is_a_fault(tmp_path):
+    put(tmp_path, "a.png", "a.txt")
+    found = fault(data_root=str(tmp_path), captions={"prefix": "a"}, metadata_params={"prefix": "b"})
+    assert (found.id, found.what) == ("CFG08", "prefix stands in metadata_params and in captions")
+
+
+def test_a_split_by_hash_parts_the_set_and_stays_when_files_are_added(tmp_path):
+    put(tmp_path, *(f"{number}.png" for number in range(40)))
+    split = {"fraction": 0.25, "by": "hash"}
+
+    def part(subset: str) -> set[str]:
+        return set(Local(str(tmp_path), allow_empty_captions=True, split=split, subset=subset).names())
+
+    train, validation = part("train"), part("validation")
+    assert train | validation == {f"{number}.png" for number in range(40)}
+    assert not train & validation
+    assert 4 < len(validation) < 18
+    put(tmp_path, *(f"more{number}.png" for number in range(40)))
+    assert train <= part("train")
+    assert validation <= part("validation")
+
+
+def test_a_split_does_not_depend_on_the_kind_of_file(tmp_path):
+    for folder, kind in (("one", "png"), ("two", "jpg")):
+        put(tmp_path / folder, *(f"{number}.{kind}" for number in range(20)))
+    parts = [
+        {
+            Path(name).stem
+            for name in Local(
+                str(tmp_path / folder), allow_empty_captions=True, split={"fraction": 0.5}, subset="train"
+            ).names()
+        }
+        for folder in ("one", "two")
+    ]
+    assert parts[0] == parts[1]
+
+
+def test_a_split_without_a_part_is_a_fault(tmp_path):
+    found = fault(data_root=str(put(tmp_path, "a.png", "a.txt")), split={"fraction": 0.5})
+    assert (found.id, found.what) == ("CFG08", "split needs to know which part is meant")
+
+
+def test_validation_that_is_trained_on_is_told(tmp_path, caplog):
+    put(tmp_path, "img/a.png", "img/b.png", "txt/a.txt", "txt/b.txt")
+    whole = Local(str(tmp_path))
+    deeper = Local(f"{tmp_path}/img", allow_empty_captions=True, limit_images=1)
+    with caplog.at_level(logging.WARNING):
+        warn_of_overlap(whole, deeper)
+    assert "warning[DAT10]: 1 of the 1 images for validation are trained on" in caplog.text
+
+
+def test_parts_of_a_split_do_not_overlap(tmp_path, caplog):
+    put(tmp_path, *(f"{number}.png" for number in range(20)))
+    train, validation = (
+        Local(str(tmp_path), allow_empty_captions=True, split={"fraction": 0.5}, subset=subset)
+        for subset in ("train", "validation")
+    )
+    with caplog.at_level(logging.WARNING):
+        warn_of_overlap(train, validation)
+    assert caplog.text == ""
