@@ -73,18 +73,12 @@ def no_images(root: Path) -> Fault:
             why="the folder is empty" if top.is_empty else f"it holds only empty folders: {contents(top)}",
             fix="--data_root DIR, a folder with images",
         )
-    why = f"found instead: {contents(top)}"
-    nearest = _most_images(root, below)
-    if nearest is not None:
-        why += f".  {nearest.relative_to(root).as_posix()}/ holds {_counted(len(listing(nearest).images), 'image')}"
-        if nearest.name in CAPTION_FOLDER and nearest.parent != root:
-            nearest = nearest.parent
     return Fault(
         "DAT03",
         f"no images in {root} (looked for {' '.join(EXTENSIONS)} at any depth)",
         where="--data_root",
-        why=why,
-        fix=f"--data_root {_quoted(nearest)}" if nearest else "--data_root DIR, a folder with images",
+        why=f"found instead: {contents(top)}",
+        fix="--data_root DIR, a folder with images",
     )
 
 
@@ -190,16 +184,6 @@ def _listed(folder: Path) -> Listing:
         return listing(folder)
     except OSError:  # a folder that cannot be read is no better place to look
         return Listing()
-
-
-def _most_images(root: Path, below: dict[str, Listing]) -> Path | None:
-    """The folder one or two levels below `root` that holds the most images."""
-    counts = {root / name: len(inside.images) for name, inside in below.items()}
-    for name, inside in below.items():
-        for deeper in inside.folders[:_PROBED]:
-            counts[root / name / deeper] = len(_listed(root / name / deeper).images)
-    best = max(counts, key=lambda folder: counts[folder], default=None)
-    return best if best is not None and counts[best] else None
 
 
 def _quoted(folder: Path) -> str:

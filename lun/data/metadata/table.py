@@ -133,7 +133,7 @@ class Rows:
         self.lengths = array("i")
         self.vocabulary: dict[str, int] = {}
         self.known: dict[Any, int] = {}
-        """the number of a tag as it was written; -1: nothing is left of it"""
+        """the number of a tag as it was written"""
         self.given: dict[str, tuple[array[int], array[float]]] = {name: (array("q"), array("d")) for name in NUMBERS}
 
     def add(
@@ -150,7 +150,7 @@ class Rows:
         self.texts["source"].append(source)
         self.texts["text"].append(text)
         try:
-            found = [known[tag] for tag in tags if known[tag] >= 0]
+            found = list(map(known.__getitem__, tags))
         except (KeyError, TypeError):  # a tag not met so far, or none at all
             found = [number for number in map(self._number_of, tags) if number >= 0]
         self.tags.fromlist(found)
@@ -166,11 +166,8 @@ class Rows:
 
     def _number_of(self, tag: Any) -> int:
         if type(tag) is str:
-            number = self.known.get(tag)
-            if number is None:
-                word = tag.strip()
-                number = self.known[tag] = self.number(word) if word else -1
-            return number
+            word = tag.strip()
+            return self.known.setdefault(tag, self.number(word)) if word else -1
         if isinstance(tag, bool):
             return self.number("true" if tag else "false")
         return self.number(str(tag)) if isinstance(tag, int | float) else -1
