@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,11 @@ from lun.data.images import header_size
 from lun.data.index import Stamps, index_path, save_columns
 from lun.data.index_file import read_columns
 
+log = logging.getLogger(__name__)
+
 _THREADS = 8
 _FEW = 256
+_WORTH_SAYING = 5000
 
 
 def file_states(root: Path, names: Sequence[str]) -> NDArray[np.int64]:
@@ -42,6 +46,8 @@ def image_sizes(root: Path, names: Sequence[str], states: NDArray[np.int64]) -> 
     sizes[known] = stored[1][rows[known]]
     new = np.flatnonzero(~known)
     if len(new):
+        if len(new) >= _WORTH_SAYING:
+            log.info("reading  the sizes of %s images, once", f"{len(new):,}")
         sizes[new] = _from_headers([os.path.join(root, names[row]) for row in new.tolist()])
         _save(path, stored, Stamps(stamps.keys[new], states[new]), sizes[new])
     return sizes

@@ -2,8 +2,8 @@
 
     python tests/bench/data_scan.py [files] [pictures]
 
-Each row is a ratio of CPU time within one run, against a plain loop of the same job: `glob`, `open`, `json.load`, `os.path.exists`
-and dicts for the scan, Pillow's `open`, crop and `resize` for pictures.
+Each row is a ratio of CPU time within one run, against a plain loop of the same job: `glob`, `open`, `json.load`,
+`os.path.exists` and dicts for the scan, Pillow's `open`, crop and `resize` for pictures.
 """
 
 import glob

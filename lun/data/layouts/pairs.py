@@ -1,13 +1,20 @@
 """Pictures with a caption file each: flat folders, files side by side at any depth, folders of the kohya kind."""
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lun.data.layouts.found import Asked, Found, LayoutName
+import numpy as np
+from numpy.typing import NDArray
+
+from lun.data.index import Stamps, indexed
+from lun.data.index_sizes import file_states
+from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
 from lun.data.listing import CAPTION_FOLDER, Listing, joined, listing, stem, walk
+from lun.data.metadata.columns import Strings
 from lun.data.metadata.table import Rows, Table
 
 _KOHYA = re.compile(r"(\d{1,3})_(.+)")
@@ -29,16 +36,31 @@ class Pairs:
         self.repeats[repeats] += len(inside.images)
         for image in inside.images:
             source = captions.get(stem(image), "")
-            words = text
-            if source and self.asked.read_text:
-                words = self.asked.read_text(self.root / source)
             numbers = {"repeats": repeats} if repeats != 1 else {}
-            self.rows.add(
-                joined(folder, image), source, words if self.asked.read_text or not source else "", numbers=numbers
-            )
+            self.rows.add(joined(folder, image), source, "" if source else text, numbers=numbers)
 
     def table(self) -> Table:
-        return self.rows.table()
+        """What was found; with the words of caption files where they are asked for."""
+        table = self.rows.table()
+        return _with_texts(self.root, table, self.asked.read_text) if self.asked.read_text else table
+
+
+def _with_texts(root: Path, table: Table, read: TextReader) -> Table:
+    """The table with the words of its caption files, of which only those that changed are opened."""
+    rows = np.flatnonzero(~table.source.empty)
+    names = table.source.at(rows)
+
+    def parse(wanted: NDArray[np.int64]) -> Table:
+        found = Rows()
+        for row in wanted.tolist():
+            found.add("", names[row], read(root / names[row]))
+        return found.table()
+
+    read_before, _ = indexed(root, "texts", Stamps.of(names, file_states(root, names)), parse)
+    texts = list(table.text)
+    for row, text in zip(rows.tolist(), read_before.text, strict=True):
+        texts[row] = text
+    return dataclasses.replace(table, text=Strings.of(texts))
 
 
 def in_folder(folder: str, inside: Listing) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from support.board import put_board
 
 from lun.data import index
+from lun.data.captions import CaptionReader
 from lun.data.index_file import read_columns, write_columns
 from lun.data.layouts import board
 from lun.data.local import Local
@@ -140,3 +141,16 @@ def test_many_processes_read_the_same_as_one(root, monkeypatch):
     many = spread.parsed_by_many([f"metadata/{i}.json" for i in range(5)], root, board.parse_files)
     assert [many.tags_of(i) for i in range(5)] == [one.tags_of(i) for i in range(5)]
     assert list(many.path) == list(one.path)
+
+
+def test_caption_files_are_read_once_for_their_tags(tmp_path, monkeypatch):
+    for name in "ab":
+        put_board(tmp_path, {name: {"path": f"{name}.png", "tags": []}})
+        (tmp_path / f"{name}.txt").write_text(f"{name}, x")
+    params = {"data_root": str(tmp_path), "layout": "flat", "metadata_params": {"require_tags": ["x"]}}
+    assert len(Local(**params)) == 2
+    (tmp_path / "b.txt").write_text("b, changed")
+    opened = []
+    monkeypatch.setattr(CaptionReader, "__call__", lambda self, path: opened.append(path.name) or "b, changed")
+    assert Local(**params).names() == ["a.png"]
+    assert opened == ["b.txt"]
