@@ -146,7 +146,7 @@ def _loosened(waterfall: Waterfall, table: Table) -> str:
     if worst.name in MetadataParams.__annotations__:
         return f"loosen the filter that removed the most, or switch it off: {setting}=null"
     if worst.name == "missing":
-        return f"paths in descriptions count from the folder itself: is there {worst.first and table.path[0]}?"
+        return f"paths in descriptions count from the folder itself: is there {worst.first}?"
     return "mend what removed the most"
 
 

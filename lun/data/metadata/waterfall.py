@@ -74,7 +74,12 @@ def run(table: Table, filters: Sequence[Filter]) -> Waterfall:
         left = removed_by < 0
         gone = left & ~one.keep(table, left)
         removed_by[gone] = number
-        row = int(np.argmax(gone)) if gone.any() else -1
-        first = (table.source[row] or table.path[row]) if row >= 0 else ""
+        first = _named(table, int(np.argmax(gone))) if gone.any() else ""
         steps.append(Step(one.name, one.words, int(gone.sum()), first))
     return Waterfall(len(table), tuple(steps), removed_by)
+
+
+def _named(table: Table, row: int) -> str:
+    """The picture of a row, or where it should have been named."""
+    line = f":{table.line[row]}" if table.line[row] else ""
+    return table.path[row] or table.source[row] + line

@@ -157,3 +157,12 @@ def test_validation_merges_the_anchor_and_takes_every_eighth(board):
     )
     assert data.selection.waterfall.steps[0].count == 7
     assert data.names() == ["images/287/2877648.png"]
+
+
+def test_the_shipped_overlay_for_boards_fits_the_config_it_lies_over(repo_root):
+    files = [str(repo_root / "configs" / name) for name in ("training-txt2img.yaml", "data/metadata.yaml")]
+    merged = load_layers(files)
+    assert check(merged) == []
+    splits = merged.config["data"]["params"]
+    assert splits["train"]["params"]["split"] == splits["validation"]["params"]["split"]
+    assert splits["train"]["params"]["metadata_params"] == splits["validation"]["params"]["metadata_params"]

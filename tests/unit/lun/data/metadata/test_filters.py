@@ -131,7 +131,7 @@ def test_nothing_left_prints_the_waterfall_and_a_value_that_lets_half_through(bo
         f"  where: {board} (layout: board JSON, 6 files)\n"
         "  why:     6  in the folder\n"
         "         - 1  unreadable descriptions  (first: metadata/5.json)\n"
-        "         - 1  image missing  (first: metadata/6.json)\n"
+        "         - 1  image missing  (first: gone/6.png)\n"
         "         - 1  aspect ratio outside 0.6 to 2\n"
         "         - 3  score below min_score 5000  <- removed the most\n"
         "         = 0  usable\n"
