@@ -14,7 +14,7 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.captions import CaptionReader
 from lun.data.example import Example
-from lun.data.images import RESAMPLING, Interpolation, centre_box, decode, fit, flip, to_array
+from lun.data.images import RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
 from lun.data.index_sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.metadata.compose import Composer, one_of, split_tags
@@ -111,7 +111,8 @@ class Local:
 
     def _placed(self, index: int, size: tuple[int, int]) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture."""
-        width, height = map(int, self.sizes()[index])
+        known = "_sizes" in vars(self)  # one header is not worth reading all of them, in each worker
+        width, height = map(int, self.sizes()[index]) if known else header_size(self.path(index))
         box = centre_box(width, height, *size) if self.crop else (0, 0, width, height)
         scale = size[0] / max(1, box[2] - box[0]), size[1] / max(1, box[3] - box[1])
         return {  # type: ignore[typeddict-item]  # a part of an example
@@ -124,7 +125,7 @@ class Local:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
         row = int(self.rows[index])
         line = one_of(self._text(row).split("\n"), draws)
-        if not self.selection.tags_from_text:
+        if not self.selection.tags_from_text or self.rules.get("words") == "text":
             return self.compose(self.table.tags_of(row), line, draws)
         tags = split_tags(line, self.rules.get("split_tags", ","), self.rules.get("keep_separator"))
         return self.compose([*tags, *self._score_tag(row)], "", draws)

@@ -87,6 +87,8 @@ def select(data_root: str, choice: Choice) -> Selection:
     plain = found.layout in ("flat", "sidecar", "kohya")
     tags_from_text = choice.speaks_of_tags and (plain or not len(found.table.tags.values))
     table = found.table
+    if plain and not choice.rules.get("several_captions"):
+        table = dataclasses.replace(table, text=table.text.on_one_line())
     if tags_from_text:
         table = _with_tags_of_text(table, choice.rules)
     told = table

@@ -110,6 +110,11 @@ class Strings:
         starts, ends = self.rows.offsets[rows].tolist(), self.rows.offsets[rows + 1].tolist()
         return [whole[a:b].decode("utf-8", _KEEPS_ODD_NAMES) for a, b in zip(starts, ends, strict=True)]
 
+    def on_one_line(self) -> Strings:
+        """The same texts with a space for each line break."""
+        values = self.rows.values
+        return Strings(Ragged(np.where(values == ord("\n"), np.uint8(ord(" ")), values), self.rows.offsets))
+
     @property
     def empty(self) -> NDArray[np.bool_]:
         """(n,): which rows hold no text"""

@@ -388,3 +388,20 @@ def test_parts_of_a_split_do_not_overlap(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         warn_of_overlap(train, validation)
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("several", "seen"), [(False, {"a b, c d"}), (True, {"a b,", "c d"})])
+def test_lines_mean_the_same_with_filters_as_without(tmp_path, several, seen):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("a b,\nc d\n")
+    for params in ({"captions": {"several_captions": several}}, {"metadata_params": {"several_captions": several}}):
+        data = Local(str(tmp_path), **params)
+        assert {data.caption(0, Draws(0, slot)) for slot in range(20)} == seen
+
+
+def test_filters_by_tags_can_leave_the_text_alone(tmp_path):
+    put(tmp_path, "a.png", "b.png")
+    (tmp_path / "a.txt").write_text("b,a")
+    (tmp_path / "b.txt").write_text("c")
+    data = Local(str(tmp_path), metadata_params={"blacklist_tags": ["c"], "words": "text"})
+    assert [data.caption(index) for index in range(len(data))] == ["b,a"]
