@@ -14,6 +14,12 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes and caches of a test stay out of the home of whoever runs it."""
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Sums depend on the number of threads, and equality to the bit needs a fixed one whatever ran before."""
     torch.set_num_threads(1)

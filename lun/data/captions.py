@@ -15,13 +15,14 @@ def one_line(text: str) -> str:
 
 
 class CaptionReader:
-    """Reads caption files; tells once if one of them is not UTF-8."""
+    """Reads caption files; tells once if one of them is not UTF-8. `several`: each line is a caption of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, several: bool = False) -> None:
+        self.several = several
         self.told = False
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
-        """The caption in file `path` on one line; an empty file is an empty caption.
+        """The caption in file `path` on one line (`several`: one to a line); an empty file is an empty caption.
 
         UTF-8 with or without a byte order mark, UTF-16 with one, else Latin-1. Raises `Fault` DAT04 if the file cannot
         be read.
@@ -30,7 +31,8 @@ class CaptionReader:
             data = Path(path).read_bytes()
         except OSError as error:
             raise Fault("DAT04", f"cannot read caption {os.fspath(path)}", why=error.strerror or str(error)) from error
-        return one_line(self._decoded(data, path))
+        text = self._decoded(data, path)
+        return "\n".join(filter(None, map(one_line, text.splitlines()))) if self.several else one_line(text)
 
     def _decoded(self, data: bytes, path: str | os.PathLike[str]) -> str:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 
-# Pillow's limits guard web servers against strangers; here the files are the user's own scans and exports.
+# Pillow's limit on pixels raises at 179 million, which a large scan has; `_check_pixels` tells bombs better.
 Image.MAX_IMAGE_PIXELS = 93_312_000_000
 PngImagePlugin.MAX_TEXT_CHUNK = 10 * ImageFile.SAFEBLOCK
 PngImagePlugin.MAX_TEXT_MEMORY = 64 * PngImagePlugin.MAX_TEXT_CHUNK
@@ -39,22 +39,72 @@ _DECODE_ERRORS = (
 )
 """What Pillow's decoders raise for damaged files, each format its own kind."""
 
-_SIGNATURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"BM": "BMP", b"RIFF": "WebP", b"GIF8": "GIF"}
+_SIGNATURES = {
+    b"\x89PNG": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"BM": "BMP",
+    b"RIFF": "WebP",
+    b"GIF8": "GIF",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+}
+
+MOST_PIXELS = 1 << 29
+"""1.6 GB as RGB: no picture is that large, and a worker that tried would be killed for its memory."""
+
+_SUSPICIOUS_PIXELS = 1 << 26
+_MOST_PIXELS_A_BYTE = 200
+"""Beyond both a file is made to explode: a photograph has about 4 pixels a byte, an empty page some 100."""
+
+_ORIENTATION = 0x0112
+_LYING = (5, 6, 7, 8)
 
 
-def decode(path: str | os.PathLike[str]) -> Image.Image:
-    """The picture in file `path` as RGB, upright, 8 bits a channel, transparent parts over white.
+def decode(path: str | os.PathLike[str], at_least: tuple[int, int] | None = None) -> Image.Image:
+    """The picture in file `path` as RGB, upright, 8 bits a channel, transparent parts over white; of several the first.
 
-    Raises `Fault` DAT06, which names the file and what is wrong with it.
+    `at_least` (width, height) allows a smaller picture that still covers so much: a JPEG decodes to 1/2, 1/4 or 1/8 of
+    its size in a fraction of the time. Raises `Fault` DAT06, which names the file and what is wrong with it.
     """
     try:
         with Image.open(path) as image:
+            _check_pixels(path, *image.size)
+            if at_least is not None and image.format in ("JPEG", "MPO"):
+                image.draft(None, at_least[::-1] if _lies(image) else at_least)
             image.load()
             return to_rgb(_upright(image))
     except _DECODE_ERRORS as error:
-        raise Fault(
-            "DAT06", f"cannot read image {os.fspath(path)}", why=_reason(path, error), fix="replace or remove the file"
-        ) from error
+        raise _unreadable(path, _reason(path, error)) from error
+
+
+def header_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """(width, height) of the upright picture in file `path`, from its header alone. Raises `Fault` DAT06."""
+    try:
+        with Image.open(path) as image:
+            _check_pixels(path, *image.size)
+            width, height = image.size
+            return (height, width) if _lies(image) else (width, height)
+    except _DECODE_ERRORS as error:
+        raise _unreadable(path, _reason(path, error)) from error
+
+
+def _unreadable(path: str | os.PathLike[str], why: str) -> Fault:
+    return Fault("DAT06", f"cannot read image {os.fspath(path)}", why=why, fix="replace or remove the file")
+
+
+def _check_pixels(path: str | os.PathLike[str], width: int, height: int) -> None:
+    """Raise `Fault` DAT06 for a picture that would fill the memory, before it is decoded."""
+    pixels, size = width * height, os.stat(path).st_size
+    if pixels > MOST_PIXELS or (pixels > _SUSPICIOUS_PIXELS and pixels > _MOST_PIXELS_A_BYTE * size):
+        raise _unreadable(path, f"a decompression bomb: {width} x {height} pixels in a file of {size:,} bytes")
+
+
+def _lies(image: Image.Image) -> bool:
+    """Whether the picture's notes say that it was taken with the camera on its side."""
+    try:
+        return image.getexif().get(_ORIENTATION) in _LYING
+    except _DECODE_ERRORS:  # broken notes, as in `_upright`
+        return False
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -84,19 +134,23 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return grey
 
 
-def fit(image: Image.Image, size: int | None, crop: bool, resampling: Resampling) -> Image.Image:
-    """The centre square of `image` (all of it without `crop`) as size x size pixels; `size` None keeps the scale."""
-    box = centre_square(*image.size) if crop else (0, 0, *image.size)
+def fit(image: Image.Image, size: tuple[int, int] | None, crop: bool, resampling: Resampling) -> Image.Image:
+    """The middle of `image` (all of it without `crop`) as `size` = (width, height) pixels.
+
+    `size` None keeps the scale and crops to a square.
+    """
+    box = centre_box(*image.size, *(size or (1, 1))) if crop else (0, 0, *image.size)
     if size is None:
         return image.crop(box)
-    return image.resize((size, size), resampling, box=box, reducing_gap=3.0)
+    return image.resize(size, resampling, box=box, reducing_gap=3.0)
 
 
-def centre_square(width: int, height: int) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of the largest square in the middle, in whole pixels."""
-    side = min(width, height)
-    left, top = (width - side) // 2, (height - side) // 2
-    return left, top, left + side, top + side
+def centre_box(width: int, height: int, across: int = 1, down: int = 1) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) of the largest part in the middle with shape `across` : `down`, in pixels."""
+    wide = min(width, max(1, round(height * across / down)))
+    high = min(height, max(1, round(width * down / across)))
+    left, top = (width - wide) // 2, (height - high) // 2
+    return left, top, left + wide, top + high
 
 
 def to_array(image: Image.Image) -> Tensor:

@@ -1,31 +1,47 @@
 """The user's own folder of images with captions."""
 
 import hashlib
-import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.captions import CaptionReader
 from lun.data.example import Example
-from lun.data.flat import Index, file_size, read_flat
-from lun.data.images import RESAMPLING, Interpolation, decode, fit, flip, to_array
+from lun.data.images import RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
+from lun.data.index_sizes import file_states, image_sizes
+from lun.data.layouts.found import LayoutName
+from lun.data.metadata.compose import Composer, one_of, split_tags
+from lun.data.metadata.params import CaptionParams, MetadataParams, checked
+from lun.data.selection import Choice, Split, Subset, select
 
 
 class Local:
-    """Images and captions under `data_root`: `img/` + `txt/`, `images/` + `captions/`, or side by side in one folder.
+    """Images and captions under `data_root`, in any of the layouts of `lun/README.md`.
 
     size                  pixels of the square that the network sees; None keeps each picture's scale
     interpolation         how pictures are resized
     flip_p                probability of mirroring left to right, drawn anew whenever an example comes round
-    crop                  cut out the centre square first; without it a picture is squeezed into the square
+    crop                  cut out the centre first; without it a picture is squeezed into the square
+    layout                which layout the folder has; None recognises it
+    metadata_params       which pictures are used and how captions are made of tags
+    captions              how captions are made, for folders without descriptions to filter by
+    split, subset         hold a share of the pictures back for validation, and which part this is
+    repeats               how often each picture comes in one epoch, times what its folder or description says
+    folder_weights        folder -> how much its pictures count in the loss, times what their descriptions say
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
-    default_caption       text for images without a caption file; None leaves those images out
-    allow_empty_captions  keep images without a caption file, with an empty caption
+    default_caption       text for images without a caption; None leaves those images out
+    allow_empty_captions  keep images without a caption, with an empty one
     mode                  accepted for files of 2022 (`train` or `val`), without effect
+
+    What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
+    `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
     """
 
     def __init__(
@@ -35,70 +51,180 @@ class Local:
         interpolation: Interpolation = "bicubic",
         flip_p: float = 0.5,
         crop: bool = True,
+        metadata_params: MetadataParams | None = None,
         limit_images: int | None = None,
+        layout: LayoutName | None = None,
+        captions: CaptionParams | None = None,
+        split: Split | None = None,
+        subset: Subset | None = None,
+        repeats: int = 1,
+        folder_weights: dict[str, float] | None = None,
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
         mode: str | None = None,
     ) -> None:
-        _check(size, interpolation, flip_p, limit_images)
+        _check(size, interpolation, flip_p, limit_images, repeats)
         self.size = size
         self.resampling = RESAMPLING[interpolation]
         self.flip_p = flip_p
         self.crop = crop
         self.default_caption = default_caption or ""
-        self.read_caption = CaptionReader()
-        required = default_caption is None and not allow_empty_captions
-        self.index = _limited(read_flat(data_root, captions_required=required), limit_images)
+        self.times = repeats
+        self.folder_weights = folder_weights or {}
+        self.rules = _rules(metadata_params, captions)
+        choice = Choice(
+            rules=self.rules,
+            layout=layout,
+            described=metadata_params is not None,
+            captions_required=default_caption is None and not allow_empty_captions,
+            split=split,
+            subset=subset,
+            limit=limit_images,
+        )
+        self.selection = select(data_root, choice)
+        self.root = self.selection.root
+        self.table = self.selection.table
+        self.rows = self.selection.rows
+        """the rows of `table` that are examples, in their order"""
+        self.reads_files = not self.selection.found.paths_from_metadata and metadata_params is None
+        self.read_caption = CaptionReader(several=bool(self.rules.get("several_captions")))
+        self.compose = Composer(self.rules, sorts=not self.selection.tags_from_text)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.rows)
 
-    def example(self, index: int, draws: Draws) -> Example:
-        """Image (size, size, 3) float32 in [-1, 1] and caption number `index`, mirrored as `draws` decide.
+    def example(self, index: int, draws: Draws, size: tuple[int, int] | None = None) -> Example:
+        """Image (h, w, 3) float32 in [-1, 1] and caption number `index`, mirrored as `draws` decide.
 
-        Raises `Fault` DAT06 for a broken image, DAT04 for a caption that cannot be read.
+        `size` = (width, height) is that of a bucket: the picture is cropped to its shape, and `original_size`, `crop`
+        and `target_size` say what became of it; without it, the square `self.size`. Raises `Fault` DAT06 for a broken
+        image, DAT04 for a caption that cannot be read.
         """
-        picture = decode(self._path(self.index.images[index]))
-        image = to_array(fit(picture, self.size, self.crop, self.resampling))
-        if torch.rand((), generator=draws("flip")).item() < self.flip_p:
-            image = flip(image)
-        return {"image": image, "caption": self.caption(index)}
+        target = size or (None if self.size is None else (self.size, self.size))
+        picture = decode(self.path(index), target)
+        image = to_array(fit(picture, target, self.crop, self.resampling))
+        mirrored = torch.rand((), generator=draws("flip")).item() < self.flip_p
+        found: Example = {"image": flip(image) if mirrored else image, "caption": self.caption(index, draws)}
+        if size is not None:
+            found.update(self._placed(index, size))
+        return found
 
-    def caption(self, index: int) -> str:
-        """The text of example `index`, read from its file at each call."""
-        path = self.index.captions[index]
-        return self.default_caption if path is None else self.read_caption(self._path(path))
+    def _placed(self, index: int, size: tuple[int, int]) -> Example:
+        """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture."""
+        known = "_sizes" in vars(self)  # one header is not worth reading all of them, in each worker
+        width, height = map(int, self.sizes()[index]) if known else header_size(self.path(index))
+        box = centre_box(width, height, *size) if self.crop else (0, 0, width, height)
+        scale = size[0] / max(1, box[2] - box[0]), size[1] / max(1, box[3] - box[1])
+        return {  # type: ignore[typeddict-item]  # a part of an example
+            "original_size": (height, width),
+            "crop": (round(box[1] * scale[1]), round(box[0] * scale[0])),
+            "target_size": size[::-1],
+        }
+
+    def caption(self, index: int, draws: Draws | None = None) -> str:
+        """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
+        row = int(self.rows[index])
+        line = one_of(self._text(row).split("\n"), draws)
+        if not self.selection.tags_from_text or self.rules.get("words") == "text":
+            return self.compose(self.table.tags_of(row), line, draws)
+        tags = split_tags(line, self.rules.get("split_tags", ","), self.rules.get("keep_separator"))
+        return self.compose([*tags, *self._score_tag(row)], "", draws)
+
+    def _text(self, row: int) -> str:
+        """The captions of a row, one to a line; those with a file of their own are read from it at each call."""
+        source = self.table.source[row]
+        if self.reads_files and source:
+            return self.read_caption(self.root / source)
+        is_empty_on_purpose = (source and not self.selection.found.paths_from_metadata) or len(self.table.tags[row])
+        return self.table.text[row] or ("" if is_empty_on_purpose else self.default_caption)
+
+    def _score_tag(self, row: int) -> list[str]:
+        tags = self.table.tags_of(row) if self.rules.get("score_tags") else []
+        return tags[-1:] if tags and self.table.score[row] >= min(self.rules["score_tags"]) else []
+
+    def name(self, index: int) -> str:
+        """Path of image `index` below the root, with `/`."""
+        return self.table.path[int(self.rows[index])]
+
+    def names(self) -> list[str]:
+        """Paths of all images below the root."""
+        return self.table.path.at(self.rows)
+
+    def path(self, index: int) -> Path:
+        """The file of image `index`."""
+        return self.root / self.name(index)
+
+    def file_bytes(self) -> NDArray[np.int64]:
+        """(n,) size of each image's file; -1 for one that cannot be looked at."""
+        return self._states[:, 0]
+
+    def sizes(self) -> NDArray[np.int32]:
+        """(n, 2) width and height of each image, turned upright; 0 where the file is no image.
+
+        Read from the headers at the first call and kept with the index, so that another start reads none of them.
+        """
+        return self._sizes
+
+    def repeats(self) -> NDArray[np.int32]:
+        """(n,) how often each image comes in one epoch: its folder's or description's number times `repeats`."""
+        found: NDArray[np.int32] = self.table.repeats[self.rows] * np.int32(self.times)
+        return np.maximum(found, 1)
+
+    def weights(self) -> NDArray[np.float32] | None:
+        """(n,) how much each image counts in the loss; None where all count 1."""
+        found = np.array(self.table.weight[self.rows], np.float32)
+        if self.folder_weights:
+            found *= np.array([self._folder_weight(name) for name in self.names()], np.float32)
+        return None if (found == 1).all() else found
+
+    def _folder_weight(self, name: str) -> float:
+        """That of the nearest folder that has one."""
+        folder = name
+        while folder:
+            folder = folder.rpartition("/")[0]
+            if folder in self.folder_weights:
+                return self.folder_weights[folder]
+        return 1.0
 
     def fingerprint(self) -> str:
         """sha256 over path, size in bytes and repeats of every image: the same for a copy of the folder elsewhere."""
         return self._fingerprint
 
     @cached_property
+    def _states(self) -> NDArray[np.int64]:
+        return file_states(self.root, self.names())
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int32]:
+        return image_sizes(self.root, self.names(), self._states)
+
+    @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for path in self.index.images:
-            digest.update(os.fsencode(path) + f"\0{file_size(self.index.root, path)}\0{1}\n".encode())
+        facts = zip(self.names(), self._states[:, 0].tolist(), self.repeats().tolist(), strict=True)
+        for path, size, repeats in sorted(facts):
+            digest.update(path.encode("utf-8", "surrogatepass") + f"\0{size}\0{repeats}\n".encode())
         return digest.hexdigest()
 
-    def _path(self, relative: str) -> Path:
-        return self.index.root / relative
+
+def _rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Both maps in one. Raises `Fault` CFG08 where they say different things."""
+    found = checked(metadata, MetadataParams, "metadata_params")
+    for key, value in checked(captions, CaptionParams, "captions").items():
+        if found.get(key, value) != value:
+            raise Fault("CFG08", f"{key} stands in metadata_params and in captions", why="with different values")
+        found[key] = value
+    return found
 
 
-def _check(size: int | None, interpolation: str, flip_p: float, limit_images: int | None) -> None:
+def _check(size: int | None, interpolation: str, flip_p: float, limit_images: int | None, repeats: int) -> None:
     allowed = [
         (size is None or size > 0, "size", size, "a number of pixels above 0, or null"),
         (interpolation in RESAMPLING, "interpolation", interpolation, ", ".join(RESAMPLING)),
         (0 <= flip_p <= 1, "flip_p", flip_p, "a probability, 0 to 1"),
         (limit_images is None or limit_images > 0, "limit_images", limit_images, "a number above 0, or null"),
+        (repeats > 0, "repeats", repeats, "a number above 0"),
     ]
     for holds, name, value, kind in allowed:
         if not holds:
             raise Fault("CFG08", f"{name} of lun.data.local.Local cannot be {value!r}", why=f"it takes {kind}")
-
-
-def _limited(index: Index, limit: int | None) -> Index:
-    """A subset that depends on the names alone, so that it stays put when a few files come or go."""
-    if limit is None or limit >= len(index):
-        return index
-    lot = [hashlib.sha256(b"limit_images/" + os.fsencode(path)).digest() for path in index.images]
-    return index.only(sorted(sorted(range(len(index)), key=lot.__getitem__)[:limit]))

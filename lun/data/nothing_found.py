@@ -1,11 +1,21 @@
 """What to tell a person whose folder holds no data set: what lies there instead, and which folder may be meant."""
 
 import difflib
+import logging
 import os
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ldm.errors import Fault
-from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, Listing, listing
+from lun.data.layouts.found import Found
+from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, Listing, listing, stem
+from lun.data.metadata.params import MetadataParams
+from lun.data.metadata.table import Table
+from lun.data.metadata.waterfall import Waterfall
+
+log = logging.getLogger(__name__)
 
 _SHOWN = 6
 _PROBED = 50
@@ -63,39 +73,89 @@ def no_images(root: Path) -> Fault:
             why="the folder is empty" if top.is_empty else f"it holds only empty folders: {contents(top)}",
             fix="--data_root DIR, a folder with images",
         )
-    why = f"found instead: {contents(top)}"
-    nearest = _most_images(root, below)
-    if nearest is not None:
-        why += f".  {nearest.relative_to(root).as_posix()}/ holds {_counted(len(listing(nearest).images), 'image')}"
-        if nearest.name in CAPTION_FOLDER and nearest.parent != root:
-            nearest = nearest.parent
     return Fault(
         "DAT03",
-        f"no images in {root} (looked for {' '.join(EXTENSIONS)} there, in img/ and in images/)",
+        f"no images in {root} (looked for {' '.join(EXTENSIONS)} at any depth)",
         where="--data_root",
-        why=why,
-        fix=f"--data_root {_quoted(nearest)}" if nearest else "--data_root DIR, a folder with images",
+        why=f"found instead: {contents(top)}",
+        fix="--data_root DIR, a folder with images",
     )
 
 
-def no_captions(root: Path, images: int, caption_folder: str, image_folder: str, first: str) -> Fault:
-    """`Fault` DAT04 for a data set of `images` images, none of which has a text file; `first` is one of their names."""
-    text = first.rpartition(".")[0] + ".txt"
-    beside = caption_folder == image_folder
-    place = "next to the images" if beside else f"in {caption_folder}/ that is named like an image of {image_folder}/"
-    put = f"put {text} next to {first}" if beside else f"put {caption_folder}/{text} for {image_folder}/{first}"
-    sibling = CAPTION_FOLDER.get(root.name)
-    if not image_folder and sibling and (root.parent / sibling).is_dir():
-        put = f"--data_root {_quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
+def no_captions(root: Path, images: int, found: Found, first: str) -> Fault:
+    """`Fault` DAT04 for a data set of `images` images, none of which has a caption; `first` is one of their names."""
+    if found.paths_from_metadata:
+        why, put = f"no text, caption or prompt in {found.words}", "give every entry a `text`"
+    else:
+        folder, _, _ = found.captions.rpartition("/")
+        image_folder, _, name = first.rpartition("/")
+        text = f"{stem(name)}.txt"
+        beside = not folder or folder == image_folder
+        put = f"put {text} next to {name}" if beside else f"put {folder}/{text} for {first}"
+        place = "next to the images" if beside else f"in {folder}/ that is named like an image of {image_folder}/"
+        why = f"no .txt or .caption {place}"
+        sibling = CAPTION_FOLDER.get(root.name)
+        if not image_folder and sibling and (root.parent / sibling).is_dir():
+            put = f"--data_root {_quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
     return Fault(
         "DAT04",
         f"none of the {images} images has a caption",
         where=str(root),
-        why=f"no .txt {place}",
+        why=why,
         fix=f"{put}, or use one text for all: "
         'data.params.train.params.default_caption="photo of sks cat"\n'
         "or train without text: data.params.train.params.allow_empty_captions=true",
     )
+
+
+def tell_left_out(total: int, count: int, names: list[str], found: Found) -> None:
+    """Say that `count` of `total` images have no caption, `names` being the first of them; a warning above 1 %."""
+    share = 100 * count / total
+    few = ", ".join(names[:3]) + (", ..." if count > 3 else "")
+    looked_for = found.captions.replace("{stem}", stem(names[0].rpartition("/")[2]))
+    told = Fault(
+        "DAT04",
+        f"{count} of {total} images ({share:.2g} %) have no caption and are left out",
+        why=few + (f"; looked for {looked_for}" if looked_for else ""),
+        fix='one text for them: data.params.train.params.default_caption="photo of sks cat"',
+    )
+    log.log(logging.WARNING if share > 1 else logging.INFO, told.render("warning" if share > 1 else "note"))
+
+
+def none_left(root: Path, found: Found, waterfall: Waterfall, table: Table) -> Fault:
+    """`Fault` DAT02 for filters that leave nothing: the whole waterfall, and how to loosen the worst of them."""
+    return Fault(
+        "DAT02",
+        f"0 of {waterfall.total:,} images are usable, so there is nothing to train on",
+        where=f"{root} (layout: {found.words})",
+        why="\n".join(waterfall.lines()),
+        fix=f"{_loosened(waterfall, table)}\nsee every reject: python -m lun.inspect {_quoted(root)} --base YAML ...",
+    )
+
+
+def _loosened(waterfall: Waterfall, table: Table) -> str:
+    worst = waterfall.worst
+    if worst is None:
+        return "the folder describes no image"
+    setting = f"data.params.train.params.metadata_params.{worst.name}"
+    if worst.name in ("min_score", "abs_min_score"):
+        known = table.score[~np.isnan(table.score)]
+        if not len(known):
+            return f"no image has a score, so leave it out: {setting}=null"
+        return f"lower the filter that removed the most, e.g. {setting}={np.median(known):g} (half of them reach it)"
+    if worst.name in MetadataParams.__annotations__:
+        return f"loosen the filter that removed the most, or switch it off: {setting}=null"
+    if worst.name == "missing":
+        return f"paths in descriptions count from the folder itself: is there {worst.first}?"
+    return "mend what removed the most"
+
+
+class Unusable(Fault):
+    """A `Fault` of a folder that was read in full and in which nothing is left; `selection` tells of every picture."""
+
+    def __init__(self, fault: Fault, selection: Any) -> None:
+        super().__init__(fault.id, fault.what, where=fault.where, why=fault.why, fix=fault.fix)
+        self.selection = selection
 
 
 def contents(inside: Listing) -> str:
@@ -124,16 +184,6 @@ def _listed(folder: Path) -> Listing:
         return listing(folder)
     except OSError:  # a folder that cannot be read is no better place to look
         return Listing()
-
-
-def _most_images(root: Path, below: dict[str, Listing]) -> Path | None:
-    """The folder one or two levels below `root` that holds the most images."""
-    counts = {root / name: len(inside.images) for name, inside in below.items()}
-    for name, inside in below.items():
-        for deeper in inside.folders[:_PROBED]:
-            counts[root / name / deeper] = len(_listed(root / name / deeper).images)
-    best = max(counts, key=lambda folder: counts[folder], default=None)
-    return best if best is not None and counts[best] else None
 
 
 def _quoted(folder: Path) -> str:

@@ -17,6 +17,7 @@ from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.position import FollowPosition
 from lun.callbacks.stops import Stops
 from lun.data.module import DataModuleFromConfig
+from lun.data.overlap import warn_of_overlap
 from lun.data.sampler import Window
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
@@ -65,6 +66,7 @@ class Session:
         require_device(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
+        warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
         window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), count_ranks(trainer))
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
         fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)

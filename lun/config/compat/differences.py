@@ -55,7 +55,12 @@ def _score_notes(params: Mapping[str, Any]) -> Iterator[str]:
                 f"differs from translunar-diffusion: without {key} no picture is rejected by its score"
                 f" (it was {old}; write metadata_params.{key}: {old} to keep that)"
             )
-    if "aspect_range" in params:
+    if "aspect_range" not in params:
+        yield (
+            "differs from translunar-diffusion: without aspect_range no picture is rejected by its shape"
+            " (it was 0.71 to 1.42; write metadata_params.aspect_range: [0.71, 1.42] to keep that)"
+        )
+    else:
         yield "differs from translunar-diffusion: aspect_range is honoured (it was always 0.71 to 1.42)"
 
 

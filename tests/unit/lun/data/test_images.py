@@ -1,5 +1,7 @@
 """Decoding: every kind of file becomes upright RGB in [-1, 1], or a fault that names it."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from PIL import Image, PngImagePlugin
 from PIL.Image import Resampling
 
 from ldm.errors import Fault
-from lun.data.images import RESAMPLING, centre_square, decode, fit, flip, to_array
+from lun.data.images import RESAMPLING, centre_box, decode, fit, flip, header_size, to_array
 
 WHITE = (255, 255, 255)
 
@@ -136,19 +138,19 @@ def test_very_large_pictures_and_long_png_texts_are_allowed():
 
 @pytest.mark.parametrize(("size", "box"), [((10, 4), (3, 0, 7, 4)), ((4, 9), (0, 2, 4, 6)), ((5, 5), (0, 0, 5, 5))])
 def test_the_square_is_cut_from_the_middle(size, box):
-    assert centre_square(*size) == box
+    assert centre_box(*size) == box
 
 
 def test_cropping_keeps_proportions_and_squeezing_keeps_the_edges():
     image = Image.new("RGB", (12, 4))
     image.paste("white", (4, 0, 8, 4))
-    assert np.asarray(fit(image, 4, True, Resampling.BICUBIC)).min() == 255
-    assert np.asarray(fit(image, 4, False, Resampling.BICUBIC)).min() < 50
+    assert np.asarray(fit(image, (4, 4), True, Resampling.BICUBIC)).min() == 255
+    assert np.asarray(fit(image, (4, 4), False, Resampling.BICUBIC)).min() < 50
 
 
 def test_a_picture_of_the_right_size_keeps_its_pixels():
     image = noisy(16)
-    assert np.array_equal(np.asarray(fit(image, 16, True, Resampling.LANCZOS)), np.asarray(image))
+    assert np.array_equal(np.asarray(fit(image, (16, 16), True, Resampling.LANCZOS)), np.asarray(image))
 
 
 @pytest.mark.parametrize(("crop", "size"), [(True, (4, 4)), (False, (12, 4))])
@@ -160,7 +162,7 @@ def test_shrinking_in_one_call_is_close_to_cropping_first():
     ramp = np.linspace(0, 255, 300).astype(np.uint8)
     image = Image.fromarray(np.stack([np.tile(ramp, (200, 1))] * 3, -1))
     slow = image.crop((50, 0, 250, 200)).resize((16, 16), Resampling.BICUBIC)
-    fast = fit(image, 16, True, Resampling.BICUBIC)
+    fast = fit(image, (16, 16), True, Resampling.BICUBIC)
     assert np.abs(np.asarray(slow).astype(int) - np.asarray(fast).astype(int)).max() <= 2
 
 
@@ -179,3 +181,69 @@ def test_numbers_run_from_minus_one_to_one_with_channels_last():
 def test_flipping_mirrors_left_to_right():
     array = torch.arange(6.0).reshape(1, 2, 3)
     assert torch.equal(flip(array), array[:, [1, 0]])
+
+
+def bomb(path, side):
+    """A PNG that says it has side x side pixels, in a few bytes."""
+    Image.new("1", (8, 8)).save(path)
+    data = bytearray(path.read_bytes())
+    data[16:24] = struct.pack(">II", side, side)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("side", [9000, 60000])
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(tmp_path, side):
+    bomb(tmp_path / "a.png", side)
+    for read in (decode, header_size):
+        with pytest.raises(Fault) as caught:
+            read(tmp_path / "a.png")
+        assert caught.value.id == "DAT06"
+        assert caught.value.why.startswith(f"a decompression bomb: {side} x {side} pixels in a file of")
+
+
+def photograph(size):
+    """Smooth noise, which JPEG keeps well."""
+    noise = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+    return Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_jpeg_is_decoded_smaller_where_that_is_enough(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    photograph((640, 480)).save(tmp_path / "a.jpg", quality=95, exif=exif)
+    whole, small = decode(tmp_path / "a.jpg"), decode(tmp_path / "a.jpg", (110, 100))
+    assert small.size == (whole.width // 4, whole.height // 4)
+    assert decode(tmp_path / "a.jpg", (400, 300)).size == whole.size
+
+
+def test_a_jpeg_decoded_smaller_looks_the_same_in_the_end(tmp_path):
+    photograph((640, 480)).save(tmp_path / "a.jpg", quality=95)
+    ends = [
+        np.asarray(fit(decode(tmp_path / "a.jpg", target), (96, 96), True, Resampling.BICUBIC)).astype(float)
+        for target in (None, (96, 96))
+    ]
+    error = np.square(ends[0] - ends[1]).mean()
+    assert 10 * np.log10(255**2 / error) > 35  # dB; 35 is what JPEG itself costs at quality 85
+
+
+def test_of_several_frames_the_first_counts(tmp_path):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    frames[0].save(tmp_path / "a.tiff", save_all=True, append_images=frames[1:])
+    for name in ("a.gif", "a.tiff"):
+        assert decode(tmp_path / name).getpixel((0, 0)) == (255, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "box"),
+    [
+        ((100, 50), (2, 1), (0, 0, 100, 50)),
+        ((100, 50), (1, 1), (25, 0, 75, 50)),
+        ((100, 50), (4, 1), (0, 12, 100, 37)),
+        ((50, 100), (3, 2), (0, 33, 50, 66)),
+    ],
+)
+def test_the_middle_of_any_shape_is_cut_out(size, shape, box):
+    assert centre_box(*size, *shape) == box

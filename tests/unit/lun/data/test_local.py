@@ -5,13 +5,17 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.board import put_board
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.listing import EXTENSIONS
 from lun.data.local import Local
+from lun.data.overlap import warn_of_overlap
 
 
 def put(root: Path, *names: str) -> Path:
@@ -47,14 +51,14 @@ def captions(data: Local) -> list[str]:
 )
 def test_each_flat_layout_pairs_image_and_caption(tmp_path, image, text):
     data = Local(str(put(tmp_path, image, text)), size=4)
-    assert data.index.images == [image]
+    assert data.names() == [image]
     assert captions(data) == [text]
 
 
 def test_extensions_count_in_any_case_and_others_do_not(tmp_path):
     names = ["a.PNG", "b.Jpg", "c.jpeg", "d.BMP", "e.webp"]
     put(tmp_path, *names, "f.mp4", "Thumbs.db", ".hidden.png", "._a.png", *(f"{stem}.txt" for stem in "abcdef"))
-    assert Local(str(tmp_path)).index.images == names
+    assert Local(str(tmp_path)).names() == names
 
 
 def test_the_stem_ends_at_the_last_dot(tmp_path):
@@ -99,7 +103,7 @@ def test_flip_p_at_its_ends_is_certain(tmp_path, flip_p, flipped):
 def test_images_without_caption_are_left_out_and_told(tmp_path, caplog):
     put(tmp_path, "img/a.png", "img/b.png", "txt/a.txt")
     with caplog.at_level(logging.WARNING):
-        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+        assert Local(str(tmp_path)).names() == ["img/a.png"]
     assert caplog.records[0].getMessage() == (
         "warning[DAT04]: 1 of 2 images (50 %) have no caption and are left out\n"
         "  why:   img/b.png; looked for txt/b.txt\n"
@@ -118,7 +122,7 @@ def test_empty_captions_are_allowed_on_purpose(tmp_path):
 
 def test_a_subset_is_the_same_whatever_the_order_of_the_listing(tmp_path, monkeypatch):
     put(tmp_path, *(f"{number}.png" for number in range(9)))
-    first = Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images
+    first = Local(str(tmp_path), allow_empty_captions=True, limit_images=4).names()
     original = os.scandir
 
     class Backwards:
@@ -133,20 +137,20 @@ def test_a_subset_is_the_same_whatever_the_order_of_the_listing(tmp_path, monkey
             pass
 
     monkeypatch.setattr(os, "scandir", Backwards)
-    assert Local(str(tmp_path), allow_empty_captions=True, limit_images=4).index.images == first == sorted(first)
+    assert Local(str(tmp_path), allow_empty_captions=True, limit_images=4).names() == first == sorted(first)
     assert len(first) == 4
 
 
 def test_a_subset_is_not_just_the_first_names(tmp_path):
     put(tmp_path, *(f"{number:02}.png" for number in range(20)))
     data = Local(str(tmp_path), allow_empty_captions=True, limit_images=5)
-    assert data.index.images != [f"{number:02}.png" for number in range(5)]
+    assert data.names() != [f"{number:02}.png" for number in range(5)]
 
 
 def test_two_layouts_at_once_are_told(tmp_path, caplog):
     put(tmp_path, "img/a.png", "img/a.txt", "b.png", "b.txt")
     with caplog.at_level(logging.WARNING):
-        assert Local(str(tmp_path)).index.images == ["img/a.png"]
+        assert Local(str(tmp_path)).names() == ["img/a.png"]
     assert f"1 images in {tmp_path} are not read" in caplog.text
 
 
@@ -192,12 +196,12 @@ def test_a_file_is_no_data_folder(tmp_path):
 
 
 def test_a_folder_of_other_things_is_described(tmp_path):
-    put(tmp_path, "log/x.log", "clip.mp4", "clop.MP4", "my cats/img/a.png", "my cats/txt/a.txt")
+    put(tmp_path, "log/x.log", "clip.mp4", "clop.MP4", "notes/a.txt")
     assert str(fault(data_root=str(tmp_path))) == (
-        f"error[DAT03]: no images in {tmp_path} (looked for png jpg jpeg bmp webp there, in img/ and in images/)\n"
+        f"error[DAT03]: no images in {tmp_path} (looked for {' '.join(EXTENSIONS)} at any depth)\n"
         "  where: --data_root\n"
-        "  why:   found instead: 2 folders (log/ my cats/), 2 .mp4 files.  my cats/img/ holds 1 image\n"
-        f"  fix:   --data_root '{tmp_path}/my cats'"
+        "  why:   found instead: 2 folders (log/ notes/), 2 .mp4 files\n"
+        "  fix:   --data_root DIR, a folder with images"
     )
 
 
@@ -219,7 +223,7 @@ def test_no_caption_at_all_is_an_error_that_shows_three_ways_out(tmp_path):
     assert str(fault(data_root=str(put(tmp_path, "cat01.png", "cat02.png")))) == (
         "error[DAT04]: none of the 2 images has a caption\n"
         f"  where: {tmp_path}\n"
-        "  why:   no .txt next to the images\n"
+        "  why:   no .txt or .caption next to the images\n"
         "  fix:   put cat01.txt next to cat01.png, or use one text for all: "
         'data.params.train.params.default_caption="photo of sks cat"\n'
         "         or train without text: data.params.train.params.allow_empty_captions=true"
@@ -237,3 +241,167 @@ def test_a_value_out_of_range_is_named(tmp_path, params):
     found = fault(data_root=str(tmp_path), **params)
     assert found.id == "CFG08"
     assert found.what.startswith(f"{name} of lun.data.local.Local cannot be")
+
+
+def picture(path: Path, size: tuple[int, int], **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, "red").save(path, **options)
+
+
+def test_sizes_are_upright_and_zero_for_what_is_no_image(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture(tmp_path / "a.jpg", (30, 20), exif=exif)
+    picture(tmp_path / "b.png", (30, 20))
+    (tmp_path / "c.png").write_bytes(b"<html>")
+    data = Local(str(tmp_path), allow_empty_captions=True)
+    assert data.sizes().tolist() == [[20, 30], [30, 20], [0, 0]]
+    assert data.sizes().dtype == np.int32
+
+
+def test_headers_are_read_once_for_all_starts_until_a_file_changes(tmp_path, monkeypatch):
+    picture(tmp_path / "a.png", (30, 20))
+    picture(tmp_path / "b.png", (30, 20))
+    params = {"data_root": str(tmp_path), "allow_empty_captions": True}
+    Local(**params).sizes()
+    picture(tmp_path / "b.png", (7, 20))
+    opened = []
+    original = Image.open
+    monkeypatch.setattr(Image, "open", lambda path, *rest: opened.append(str(path)) or original(path, *rest))
+    assert Local(**params).sizes().tolist() == [[30, 20], [7, 20]]
+    assert opened == [str(tmp_path / "b.png")]
+
+
+@pytest.mark.parametrize(("crop", "place"), [(True, (0, 8)), (False, (0, 0))])
+def test_a_bucket_asks_for_its_size_and_learns_what_became_of_the_picture(tmp_path, crop, place):
+    picture(tmp_path / "a.png", (64, 24))
+    data = Local(str(tmp_path), allow_empty_captions=True, crop=crop)
+    example = data.example(0, Draws(0, 0), size=(16, 8))
+    assert example["image"].shape == (8, 16, 3)
+    facts = (example["original_size"], example["crop"], example["target_size"])
+    assert facts == ((24, 64), (0, 3) if crop else place, (8, 16))
+    assert "crop" not in data.example(0, Draws(0, 0))
+
+
+def test_repeats_of_folder_and_set_multiply_and_change_the_fingerprint(tmp_path):
+    picture(tmp_path / "10_cat" / "a.png", (4, 4))
+    once, twice = Local(str(tmp_path)), Local(str(tmp_path), repeats=2)
+    assert (once.repeats().tolist(), twice.repeats().tolist()) == ([10], [20])
+    assert once.fingerprint() != twice.fingerprint()
+
+
+def test_weights_are_those_of_the_nearest_folder(tmp_path):
+    for name in ("a/1.png", "a/b/2.png", "c/3.png"):
+        picture(tmp_path / name, (4, 4))
+    params = {"data_root": str(tmp_path), "allow_empty_captions": True}
+    assert Local(**params).weights() is None
+    weights = Local(**params, folder_weights={"a": 2.0, "a/b": 0.5}).weights()
+    assert weights is not None
+    assert weights.tolist() == [2.0, 0.5, 1.0]
+
+
+def test_descriptions_may_say_repeats_and_weights(tmp_path):
+    put_board(tmp_path, {"1": {"path": "a.png", "tags": [], "repeats": 3, "weight": 0.5}})
+    data = Local(str(tmp_path))
+    assert (data.repeats().tolist(), data.weights().tolist()) == ([3], [0.5])
+
+
+def test_captions_of_files_follow_rules_for_tags_where_asked(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("b c, a,\nd\n")
+    plain = Local(str(tmp_path))
+    assert plain.caption(0) == "b c, a, d"
+    ruled = Local(str(tmp_path), captions={"tag_order": "sorted", "tag_separator": " | ", "replacements": {" ": "_"}})
+    assert ruled.caption(0) == "a | b_c | d"
+
+
+def test_a_prefix_alone_leaves_the_text_as_it_is(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("b,  a")
+    assert Local(str(tmp_path), captions={"prefix": "photo of "}).caption(0) == "photo of b, a"
+
+
+def test_each_line_may_be_a_caption_of_its_own(tmp_path):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    data = Local(str(tmp_path), captions={"several_captions": True})
+    assert {data.caption(0, Draws(0, slot)) for slot in range(20)} == {"one", "two"}
+
+
+def test_one_rule_said_twice_differently_is_a_fault(tmp_path):
+    put(tmp_path, "a.png", "a.txt")
+    found = fault(data_root=str(tmp_path), captions={"prefix": "a"}, metadata_params={"prefix": "b"})
+    assert (found.id, found.what) == ("CFG08", "prefix stands in metadata_params and in captions")
+
+
+def test_a_split_by_hash_parts_the_set_and_stays_when_files_are_added(tmp_path):
+    put(tmp_path, *(f"{number}.png" for number in range(40)))
+    split = {"fraction": 0.25, "by": "hash"}
+
+    def part(subset: str) -> set[str]:
+        return set(Local(str(tmp_path), allow_empty_captions=True, split=split, subset=subset).names())
+
+    train, validation = part("train"), part("validation")
+    assert train | validation == {f"{number}.png" for number in range(40)}
+    assert not train & validation
+    assert 4 < len(validation) < 18
+    put(tmp_path, *(f"more{number}.png" for number in range(40)))
+    assert train <= part("train")
+    assert validation <= part("validation")
+
+
+def test_a_split_does_not_depend_on_the_kind_of_file(tmp_path):
+    for folder, kind in (("one", "png"), ("two", "jpg")):
+        put(tmp_path / folder, *(f"{number}.{kind}" for number in range(20)))
+    parts = [
+        {
+            Path(name).stem
+            for name in Local(
+                str(tmp_path / folder), allow_empty_captions=True, split={"fraction": 0.5}, subset="train"
+            ).names()
+        }
+        for folder in ("one", "two")
+    ]
+    assert parts[0] == parts[1]
+
+
+def test_a_split_without_a_part_is_a_fault(tmp_path):
+    found = fault(data_root=str(put(tmp_path, "a.png", "a.txt")), split={"fraction": 0.5})
+    assert (found.id, found.what) == ("CFG08", "split needs to know which part is meant")
+
+
+def test_validation_that_is_trained_on_is_told(tmp_path, caplog):
+    put(tmp_path, "img/a.png", "img/b.png", "txt/a.txt", "txt/b.txt")
+    whole = Local(str(tmp_path))
+    deeper = Local(f"{tmp_path}/img", allow_empty_captions=True, limit_images=1)
+    with caplog.at_level(logging.WARNING):
+        warn_of_overlap(whole, deeper)
+    assert "warning[DAT10]: 1 of the 1 images for validation are trained on" in caplog.text
+
+
+def test_parts_of_a_split_do_not_overlap(tmp_path, caplog):
+    put(tmp_path, *(f"{number}.png" for number in range(20)))
+    train, validation = (
+        Local(str(tmp_path), allow_empty_captions=True, split={"fraction": 0.5}, subset=subset)
+        for subset in ("train", "validation")
+    )
+    with caplog.at_level(logging.WARNING):
+        warn_of_overlap(train, validation)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("several", "seen"), [(False, {"a b, c d"}), (True, {"a b,", "c d"})])
+def test_lines_mean_the_same_with_filters_as_without(tmp_path, several, seen):
+    put(tmp_path, "a.png")
+    (tmp_path / "a.txt").write_text("a b,\nc d\n")
+    for params in ({"captions": {"several_captions": several}}, {"metadata_params": {"several_captions": several}}):
+        data = Local(str(tmp_path), **params)
+        assert {data.caption(0, Draws(0, slot)) for slot in range(20)} == seen
+
+
+def test_filters_by_tags_can_leave_the_text_alone(tmp_path):
+    put(tmp_path, "a.png", "b.png")
+    (tmp_path / "a.txt").write_text("b,a")
+    (tmp_path / "b.txt").write_text("c")
+    data = Local(str(tmp_path), metadata_params={"blacklist_tags": ["c"], "words": "text"})
+    assert [data.caption(index) for index in range(len(data))] == ["b,a"]

@@ -1,0 +1,74 @@
+"""Columns in one file: a header and the arrays behind it, mapped into memory, so that opening reads almost nothing."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from lun.data.metadata.columns import Array
+
+VERSION = 1
+_MAGIC = b"lun-columns\n"
+_ALIGNED = 64
+
+
+def write_columns(path: Path, columns: Mapping[str, Array]) -> None:
+    """Write all of it or nothing: a file of that name is replaced at once. Raises OSError."""
+    places, size = {}, 0
+    for name, column in columns.items():
+        places[name] = (column.dtype.str, list(column.shape), size)
+        size += -(-column.nbytes // _ALIGNED) * _ALIGNED
+    header = json.dumps({"version": VERSION, "size": size, "columns": places}).encode()
+    start = _start(len(header))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with open(handle, "wb") as file:
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + hashlib.blake2b(header, digest_size=16).digest())
+            file.write(header.ljust(start - file.tell(), b" "))
+            for column in columns.values():
+                data = np.ascontiguousarray(column)
+                file.write(data.view(np.uint8).data if data.size else b"")
+                file.write(bytes(-data.nbytes % _ALIGNED))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def read_columns(path: Path) -> dict[str, Array] | None:
+    """The columns of a file, mapped and read-only; None where there is none or it is not whole."""
+    try:
+        whole = np.memmap(path, np.uint8, mode="r")
+    except (OSError, ValueError):  # missing, or empty
+        return None
+    known = len(_MAGIC)
+    if whole[:known].tobytes() != _MAGIC or len(whole) < known + 24:
+        return None
+    length = int.from_bytes(whole[known : known + 8].tobytes(), "little")
+    header = whole[known + 24 : known + 24 + length].tobytes()
+    if hashlib.blake2b(header, digest_size=16).digest() != whole[known + 8 : known + 24].tobytes():
+        return None
+    said = json.loads(header)
+    start = _start(length)
+    if said["version"] != VERSION or len(whole) != start + said["size"]:
+        return None
+    return {name: _column(whole, start, *place) for name, place in said["columns"].items()}
+
+
+def _start(header: int) -> int:
+    return -(-(len(_MAGIC) + 24 + header) // _ALIGNED) * _ALIGNED
+
+
+def _column(whole: Array, start: int, kind: str, shape: list[int], offset: int) -> Array:
+    dtype = np.dtype(kind)
+    size = int(np.prod(shape)) * dtype.itemsize
+    return np.asarray(whole[start + offset : start + offset + size]).view(dtype).reshape(shape)

@@ -1,0 +1,110 @@
+"""One file that describes many pictures: `metadata.jsonl` and `metadata.csv`, one big `.jsonl`, parquet."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldm.errors import Fault
+from lun.data.index import Stamps, indexed
+from lun.data.layouts.found import Found, LayoutName
+from lun.data.metadata.record import add_record, json_reader
+from lun.data.metadata.table import Rows, Table, concatenated
+
+IMAGEFOLDER = ("metadata.jsonl", "metadata.csv")
+
+Record = tuple[int, Any]
+"""(line, what it says; None where that cannot be read)"""
+
+
+def read_described(root: Path, files: list[str], layout: LayoutName, words: str) -> Found:
+    """The pictures that `files` (relative to the root) describe; their paths count from the file's own folder."""
+    tables, reused = [], True
+    for file in files:
+        stat = (root / file).stat()
+        stamps = Stamps.of([file], np.array([[stat.st_size, stat.st_mtime_ns]], np.int64))
+        table, known = indexed(root, file.replace("/", "+"), stamps, partial(_all_of, root, file), whole=True)
+        tables.append(table)
+        reused &= known
+    table = concatenated(tables)
+    return Found(layout, f"{words}, {len(table):,} entries", table, reused=reused, paths_from_metadata=True)
+
+
+def _all_of(root: Path, file: str, rows: np.ndarray) -> Table:
+    return parse(root, file)
+
+
+def parse(root: Path, file: str) -> Table:
+    """One row for each entry of `file`. Raises `Fault` DEP01 (parquet without pyarrow), DAT03 (broken)."""
+    rows = Rows()
+    folder = file.rpartition("/")[0]
+    for line, record in _READERS[file.rpartition(".")[2].lower()](root / file):
+        add_record(rows, record, file, line, folder)
+    return rows.table()
+
+
+def _jsonl(path: Path) -> Iterator[Record]:
+    read = json_reader()
+    with path.open("rb") as file:
+        for line, text in enumerate(file, start=1):
+            text = text.removeprefix(b"\xef\xbb\xbf").strip()
+            if text:
+                yield line, _record(read, text)
+
+
+def _record(read: Callable[[bytes], Any], text: bytes) -> Any:
+    try:
+        return read(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _csv(path: Path) -> Iterator[Record]:
+    """Columns by the names of the first line; a cell that is a JSON list counts as one."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        text = path.read_text(encoding="latin-1")
+    lines = csv.DictReader(io.StringIO(text, newline=""))
+    for row in lines:
+        yield lines.line_num, {name: _cell(cell) for name, cell in row.items() if name and cell}
+
+
+def _cell(cell: str) -> Any:
+    if not cell.startswith("["):
+        return cell
+    try:
+        return json.loads(cell)
+    except ValueError:
+        return cell
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise Fault(
+            "DEP01",
+            f"{path.name} cannot be read without pyarrow",
+            where=str(path),
+            why=str(error),
+            fix="pip install 'lun[parquet]'   (or pip install pyarrow)",
+        ) from error
+    try:
+        file = parquet.ParquetFile(path)
+        batches = file.iter_batches()
+        line = 0
+        for batch in batches:
+            for record in batch.to_pylist():
+                line += 1
+                yield line, record
+    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these
+        raise Fault("DAT03", f"{path} is no parquet file that can be read", where=str(path), why=str(error)) from error
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Record]]] = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}

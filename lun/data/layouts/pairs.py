@@ -1,0 +1,131 @@
+"""Pictures with a caption file each: flat folders, files side by side at any depth, folders of the kohya kind."""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lun.data.index import Stamps, indexed
+from lun.data.index_sizes import file_states
+from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
+from lun.data.listing import CAPTION_FOLDER, Listing, joined, listing, stem, walk
+from lun.data.metadata.columns import Strings
+from lun.data.metadata.table import Rows, Table
+
+_KOHYA = re.compile(r"(\d{1,3})_(.+)")
+
+
+@dataclass
+class Pairs:
+    """Pictures and captions found so far below `root`."""
+
+    root: Path
+    asked: Asked
+    rows: Rows = field(default_factory=Rows)
+    skipped: int = 0
+    repeats: Counter[int] = field(default_factory=Counter)
+
+    def add(self, folder: str, inside: Listing, captions: dict[str, str], repeats: int = 1, text: str = "") -> None:
+        """The pictures of one folder; `captions` gives the path of a text file by stem, `text` serves without one."""
+        self.skipped += inside.skipped
+        self.repeats[repeats] += len(inside.images)
+        for image in inside.images:
+            source = captions.get(stem(image), "")
+            numbers = {"repeats": repeats} if repeats != 1 else {}
+            self.rows.add(joined(folder, image), source, "" if source else text, numbers=numbers)
+
+    def table(self) -> Table:
+        """What was found; with the words of caption files where they are asked for."""
+        table = self.rows.table()
+        return _with_texts(self.root, table, self.asked.read_text) if self.asked.read_text else table
+
+
+def _with_texts(root: Path, table: Table, read: TextReader) -> Table:
+    """The table with the words of its caption files, of which only those that changed are opened."""
+    rows = np.flatnonzero(~table.source.empty)
+    names = table.source.at(rows)
+
+    def parse(wanted: NDArray[np.int64]) -> Table:
+        found = Rows()
+        for row in wanted.tolist():
+            found.add("", names[row], read(root / names[row]))
+        return found.table()
+
+    read_before, _ = indexed(root, "texts", Stamps.of(names, file_states(root, names)), parse)
+    texts = list(table.text)
+    for row, text in zip(rows.tolist(), read_before.text, strict=True):
+        texts[row] = text
+    return dataclasses.replace(table, text=Strings.of(texts))
+
+
+def in_folder(folder: str, inside: Listing) -> dict[str, str]:
+    """stem -> path of the text files of one folder"""
+    return {name: joined(folder, file) for name, file in inside.captions.items()}
+
+
+def read_flat(root: Path, top: Listing, asked: Asked) -> Found | None:
+    """`img/` + `txt/`, `images/` + `captions/`, or all in one folder: the first of them that holds a picture."""
+    for images, captions in CAPTION_FOLDER.items():
+        if images in top.folders:
+            inside = listing(root / images)
+            if inside.images:
+                beside = captions not in top.folders
+                texts = in_folder(images, inside) if beside else in_folder(captions, listing(root / captions))
+                return _flat(root, images, images if beside else captions, inside, texts, asked)
+    return _flat(root, "", "", top, in_folder("", top), asked) if top.images else None
+
+
+def _flat(root: Path, images: str, captions: str, inside: Listing, texts: dict[str, str], asked: Asked) -> Found:
+    pairs = Pairs(root, asked)
+    pairs.add(images, inside, texts)
+    words = f"flat ({images or '.'}/ + {captions or '.'}/), {len(inside.images):,} images"
+    return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped)
+
+
+def read_sidecars(root: Path, asked: Asked, below: str = "") -> Found | None:
+    """Pictures at any depth with their text beside them, or in the folder for captions beside theirs."""
+    return _read_tree(root, below, asked, lambda folder: (1, ""), "sidecar", "captions beside images")
+
+
+def read_kohya(root: Path, asked: Asked, below: str = "") -> Found | None:
+    """Folders `10_name`: the number is how often their pictures repeat, the name the caption of those without one."""
+    return _read_tree(root, below, asked, lambda folder: kohya_folder(root, folder), "kohya", "kohya folders")
+
+
+def _read_tree(
+    root: Path, below: str, asked: Asked, of_folder: Callable[[str], tuple[int, str]], layout: LayoutName, words: str
+) -> Found | None:
+    pairs = Pairs(root, asked)
+    folders = dict(walk(root, below))
+    holding = {folder: inside for folder, inside in folders.items() if inside.images}
+    for folder, inside in holding.items():
+        parent, _, name = folder.rpartition("/")
+        texts = in_folder(folder, inside)
+        sibling = joined(parent, CAPTION_FOLDER.get(name, name))
+        if sibling != folder and sibling in folders:
+            texts = in_folder(sibling, folders[sibling]) | texts
+        pairs.add(folder, inside, texts, *of_folder(folder))
+    if not holding:
+        return None
+    told = f"{words}, {sum(pairs.repeats.values()):,} images in {len(holding):,} folder{'s' * (len(holding) != 1)}"
+    if layout == "kohya":
+        told += f", repeats {' '.join(map(str, sorted(pairs.repeats)))}"
+    return Found(layout, told, pairs.table(), "{stem}.txt beside it", pairs.skipped)
+
+
+def kohya_folder(root: Path, folder: str) -> tuple[int, str]:
+    """(repeats, class token) by the nearest folder on the way up to the root that is named `10_name`; (1, '')."""
+    for name in [*reversed(folder.split("/")), root.absolute().name]:
+        if found := _KOHYA.fullmatch(name):
+            return max(1, int(found[1])), found[2].strip()
+    return 1, ""
+
+
+def is_kohya_name(name: str) -> bool:
+    """Whether a folder's name says how often its pictures repeat: one to three digits, `_`, a name."""
+    return _KOHYA.fullmatch(name) is not None

@@ -1,0 +1,172 @@
+"""Small named filters over a table: each says which rows it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import Fault
+from lun.data.metadata.record import seconds
+from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Table
+
+Kept = NDArray[np.bool_]
+Sizes = Callable[[NDArray[np.int64]], NDArray[np.int32]]
+"""(rows) -> (len(rows), 2) width and height, from the files' headers"""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`words` names what is removed, for the waterfall; `keep(table, left)` is asked about rows still `left` (n,)."""
+
+    name: str
+    words: str
+    keep: Callable[[Table, Kept], Kept]
+    advice: str = ""
+    """what to write to make it let more through"""
+
+
+def whole() -> list[Filter]:
+    """What was wrong with the descriptions themselves."""
+    return [
+        Filter("unreadable", "unreadable descriptions", lambda table, _: table.problem != UNREADABLE),
+        Filter("no_path", "descriptions without a path", lambda table, _: table.problem != NO_PATH),
+        Filter("outside", "paths that lead out of the folder", lambda table, _: table.problem != OUTSIDE),
+    ]
+
+
+def every_nth(nth: int) -> Filter:
+    """The first row of each `nth`, in the order of the table."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found: Kept = np.arange(len(table)) % nth == 0
+        return found
+
+    return Filter("consider_every_nth", f"not one of every {nth}", keep)
+
+
+def aspect_range(least: float, most: float, sizes: Sizes) -> Filter:
+    """Width / height within [least, most], as described or else as the file's header says."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        aspect = table.aspect.astype(np.float64)
+        unknown = np.flatnonzero(left & np.isnan(aspect))
+        if len(unknown):
+            wide = sizes(unknown)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                aspect[unknown] = wide[:, 0] / wide[:, 1]
+        found: Kept = (aspect >= least - 1e-6) & (aspect <= most + 1e-6)
+        return found
+
+    return Filter("aspect_range", f"aspect ratio outside {least:g} to {most:g}", keep)
+
+
+def min_size(pixels: int, sizes: Sizes) -> Filter:
+    """A shorter side of at least `pixels`, as described or else as the file's header says."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        shorter = np.minimum(table.width, table.height)
+        unknown = np.flatnonzero(left & (shorter <= 0))
+        if len(unknown):
+            shorter = shorter.copy()
+            shorter[unknown] = sizes(unknown).min(axis=1)
+        found: Kept = shorter >= pixels
+        return found
+
+    return Filter("min_size", f"shorter side below {pixels} pixels", keep)
+
+
+def abs_min_score(least: float) -> Filter:
+    """A score of at least `least`, whatever the tags."""
+    return Filter("abs_min_score", f"score below abs_min_score {least:g}", lambda table, _: table.score >= least)
+
+
+def min_score(least: float, bonuses: Mapping[str, float]) -> Filter:
+    """Score plus the bonuses of its tags of at least `least`."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found: Kept = bonus_scores(table, bonuses) >= least
+        return found
+
+    after = " (after tag bonuses)" if bonuses else ""
+    return Filter("min_score", f"score below min_score {least:g}{after}", keep)
+
+
+def bonus_scores(table: Table, bonuses: Mapping[str, float]) -> NDArray[np.float64]:
+    """(n,): score plus what each tag adds."""
+    if not bonuses:
+        return table.score
+    of_word = np.array([bonuses.get(word, 0.0) for word in table.words] or [0.0])
+    found: NDArray[np.float64] = table.score + table.tags.sums(of_word)
+    return found
+
+
+def ratings(allowed: Sequence[str]) -> Filter:
+    """One of these ratings; pictures without one are left out."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found: Kept = np.isin(table.rating, [table.numbers[one] for one in allowed if one in table.numbers])
+        return found
+
+    return Filter("ratings", f"rating other than {' '.join(allowed)}", keep)
+
+
+def date_range(first: str | None, last: str | None) -> Filter:
+    """From `first` on and before `last`; pictures without a date are left out."""
+    since, until = _moment(first, "min_date", -np.inf), _moment(last, "max_date", np.inf)
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found: Kept = (table.date >= since) & (table.date < until)
+        return found
+
+    said = " and ".join(part for part in (first and f"from {first} on", last and f"before {last}") if part)
+    return Filter("dates", f"date not {said}", keep)
+
+
+def _moment(text: str | None, name: str, otherwise: float) -> float:
+    if text is None:
+        return otherwise
+    found = seconds(str(text))
+    if found is None:
+        raise Fault("CFG08", f"{name} cannot be {text!r}", why="it takes a day such as 2022-09-01, or a moment")
+    return found
+
+
+def custom_filter(test: Callable[[list[str]], Any]) -> Filter:
+    """Whatever a function of the list of tags says (the tags of scores are not among them)."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found = left.copy()
+        for row in np.flatnonzero(left).tolist():
+            found[row] = bool(test(table.tags_of(row)))
+        return found
+
+    return Filter("custom_filter", "custom_filter", keep)
+
+
+def blacklist_tags(tags: Collection[str]) -> Filter:
+    """None of these tags."""
+    return Filter("blacklist_tags", "blacklisted tags", lambda table, _: ~has_any(table, tags))
+
+
+def require_tags(tags: Collection[str]) -> Filter:
+    """All of these tags."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        found = np.ones(len(table), bool)
+        for tag in tags:
+            found &= has_any(table, [tag])
+        return found
+
+    return Filter("require_tags", f"without the required tag{'s' * (len(tags) > 1)} {', '.join(tags)}", keep)
+
+
+def has_any(table: Table, tags: Collection[str]) -> Kept:
+    """(n,): whether a row has one of `tags`"""
+    wanted = np.zeros(max(1, len(table.words)))
+    wanted[[table.numbers[tag] for tag in tags if tag in table.numbers]] = 1
+    found: Kept = table.tags.sums(wanted) > 0
+    return found

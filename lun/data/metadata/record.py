@@ -1,0 +1,148 @@
+"""One description of a picture, as boards and tools write it, into one row of the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from lun.data.captions import one_line
+from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Rows
+
+PATH_KEYS = ("path", "file_name", "image", "file")
+TEXT_KEYS = ("text", "caption", "prompt", "captions")
+_GREATEST = 1e300
+"""Not even infinity, nor what is no number, lies below."""
+
+
+def json_reader() -> Callable[[bytes], Any]:
+    """The fastest reader of JSON that is installed; all raise ValueError for what is none."""
+    try:
+        import msgspec
+    except ImportError:
+        pass
+    else:
+        decoder: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        return decoder
+    try:
+        import orjson
+    except ImportError:
+        return json.loads
+    reader: Callable[[bytes], Any] = orjson.loads
+    return reader
+
+
+def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str = "") -> None:
+    """Add what `record` says; its path counts from `folder`. What is wrong with it is noted in its row."""
+    numbers: dict[str, float] = {"line": line} if line else {}
+    if not isinstance(record, dict):
+        rows.add("", source, numbers={**numbers, "problem": UNREADABLE})
+        return
+    given = _first(record, PATH_KEYS)
+    if not isinstance(given, str) or not given:
+        rows.add("", source, numbers={**numbers, "problem": NO_PATH})
+        return
+    path = inside(given, folder)
+    if path is None:
+        rows.add(given, source, numbers={**numbers, "problem": OUTSIDE})
+        return
+    _add_numbers(numbers, record)
+    rating = record.get("rating")
+    if rating is not None:
+        numbers["rating"] = rows.number(str(rating))
+    text = _first(record, TEXT_KEYS)
+    rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers)
+
+
+def _add_numbers(numbers: dict[str, float], record: dict[str, Any]) -> None:
+    """Those of the record that are sound."""
+    for key, (name, read) in _READ_AS.items():
+        if key in record:
+            value = read(record[key])
+            if value is not None:
+                numbers[name] = value
+    if "aspect" not in numbers and numbers.get("width") and numbers.get("height"):
+        numbers["aspect"] = numbers["width"] / numbers["height"]
+
+
+def inside(path: str, folder: str = "") -> str | None:
+    """`path` below `folder` in plain form, None where it would leave the root: absolute, or through `..`."""
+    plain = path.replace("\\", "/")
+    if plain.startswith("/") or plain[1:3] == ":/" or "\0" in plain:
+        return None
+    if not folder and ".." not in plain and "./" not in plain and "//" not in plain:
+        return plain
+    parts = PurePosixPath(folder, plain).parts
+    return None if ".." in parts else "/".join(parts)
+
+
+def tags_of(value: Any) -> list[Any]:
+    """Tags from a list, or from text with commas, else with spaces."""
+    if isinstance(value, str):
+        return value.split(",") if "," in value else value.split()
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> str:
+    """One caption to a line."""
+    several = value if isinstance(value, list) else [value]
+    return "\n".join(text for text in (one_line(one) for one in several if isinstance(one, str)) if text)
+
+
+def _first(record: dict[str, Any], names: tuple[str, ...]) -> Any:
+    for name in names:
+        value = record.get(name)
+        if value is not None:
+            return value
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float) and -_GREATEST < value < _GREATEST else None
+
+
+def _whole(value: Any) -> float | None:
+    number = _number(value)
+    return float(int(number)) if number is not None and 0 <= number < 2**31 else None
+
+
+def _score(value: Any) -> float | None:
+    """A number, or the sum that some boards give as `total` beside ups and downs."""
+    return _number(value.get("total") if isinstance(value, dict) else value)
+
+
+def _date(value: Any) -> float | None:
+    return seconds(value) if isinstance(value, str) else _number(value)
+
+
+def seconds(text: str) -> float | None:
+    """Seconds since 1970 of a date or time in ISO 8601; without a zone it is UTC. None where it is none."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
+    "score": ("score", _score),
+    "aspect_ratio": ("aspect", _number),
+    "width": ("width", _whole),
+    "image_width": ("width", _whole),
+    "height": ("height", _whole),
+    "image_height": ("height", _whole),
+    "date": ("date", _date),
+    "created_at": ("date", _date),
+    "repeats": ("repeats", _whole),
+    "weight": ("weight", _number),
+}
+"""key of a description -> column, and how its value is read"""

@@ -1,0 +1,1 @@
+"""What a data set is, what was left out of it and why, and what the model will see."""

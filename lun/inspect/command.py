@@ -1,0 +1,82 @@
+"""`python -m lun.inspect DIR [--base YAML ...]`: look at a data set before training on it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ldm.errors import Fault
+from lun.inspect.given import Given, read_given
+from lun.launch import log as console
+from lun.launch import report
+from lun.launch.ending import reported
+
+_ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
+
+without --html, --png and --json all of them are written, and rejected.csv always"""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says and return the exit code, that of training on the same data set."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _inspect(_parsed(words)), words)
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m lun.inspect", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", metavar="DIR", help="the data set")
+    parser.add_argument("-b", "--base", nargs="+", default=[], metavar="YAML", help="configs whose data section counts")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, as for main.py")
+    parser.add_argument("--split", default="train", choices=("train", "validation", "test", "predict"))
+    parser.add_argument("--html", action="store_true", help="write report.html, one file with pictures inside")
+    parser.add_argument("--png", action="store_true", help="write contact.png")
+    parser.add_argument("--json", action="store_true", help="write report.json")
+    parser.add_argument("-o", "--output", metavar="DIR", help="where to write (logs/data/<time>_<name>)")
+    return parser.parse_args(words)
+
+
+def _inspect(asked: argparse.Namespace) -> int:
+    console.configure(None)
+    logging.getLogger("lun.data.selection").setLevel(logging.WARNING)  # the table says it in its own words
+    given = read_given(asked.folder, asked.base, asked.set, asked.split)
+    folder = _folder(asked.output, asked.folder)
+    kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
+    return _report(given, folder, kinds)
+
+
+def _folder(output: str | None, source: str) -> Path:
+    """Where to write; raises `Fault` CLI04 rather than write over an earlier report."""
+    if output is None:
+        name = Path(source).absolute().name
+        return Path("logs") / "data" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}_{name}"
+    folder = Path(output)
+    if any((folder / name).exists() for name in ("report.html", "report.json", "contact.png", "rejected.csv")):
+        raise Fault(
+            "CLI04", f"{folder} holds a report already", where="-o", fix="-o ANOTHER_DIR, or delete the old one"
+        )
+    return folder
+
+
+def _report(given: Given, folder: Path, kinds: set[str]) -> int:
+    # These bring torch and Pillow along; whatever is wrong with the command line was told before.
+    from lun.data.nothing_found import Unusable
+    from lun.inspect.rejected import write_rejected
+    from lun.inspect.write import write_report
+
+    try:
+        data = given.build()
+    except Unusable as fault:
+        folder.mkdir(parents=True, exist_ok=True)
+        count = write_rejected(folder / "rejected.csv", fault.selection, unreadable=[])
+        print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
+        report.show([fault])
+        return report.exit_code(fault)
+    for line in write_report(given, data, folder, kinds):
+        print(line)
+    return 0

@@ -1,0 +1,80 @@
+"""Which data set the command line means: a folder alone, or the recipe of a config with that folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ldm.errors import Fault
+from lun.config.compat.upgrade import upgrade
+from lun.config.load import load_layers
+from lun.config.recipes import RecipeCheck
+from lun.config.slots import DATASET
+
+if TYPE_CHECKING:
+    from lun.data.local import Local
+
+LOCAL = "lun.data.local.Local"
+
+
+@dataclass(frozen=True)
+class Given:
+    """The recipe of the data set to look at, the seed of its draws, and how its captions become tokens."""
+
+    folder: str
+    recipe: Mapping[str, Any]
+    seed: int = 0
+    text_encoder: Mapping[str, Any] | None = None
+
+    def build(self) -> Local:
+        """The data set; whatever `Fault` training would meet."""
+        from ldm.util import instantiate_from_config
+
+        built: Local = instantiate_from_config(self.recipe)
+        return built
+
+    def token_counter(self) -> Callable[[str], int] | None:
+        """Tokens of a caption, both ends included, by the config's CLIP; None where there is none on this machine."""
+        params = (self.text_encoder or {}).get("params") or {}
+        name = params.get("tokenizer") or params.get("version")
+        if not isinstance(name, str):
+            return None
+        from ldm.modules.encoders.tokenizer import clip_tokenizer
+
+        try:
+            tokenizer = clip_tokenizer(name, 1 << 20)
+        except Fault:
+            return None
+        return lambda caption: len(tokenizer(caption).input_ids)
+
+
+def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split: str) -> Given:
+    """The recipe for `split` of the configs, reading `folder`. Raises its faults, all at once."""
+    if not files and not settings:
+        return Given(folder, {"target": LOCAL, "params": {"data_root": folder}})
+    merged, _, faults = upgrade(load_layers(files, settings))
+    config = merged.config
+    path = ("data", "params", split)
+    recipe: Any = config
+    for key in path:
+        recipe = (recipe.get(key) if isinstance(recipe, Mapping) else None) or {}
+    if not recipe:
+        if files:
+            raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
+        recipe = {}
+    recipe = {"target": LOCAL, **recipe}
+    if recipe.get("target") != LOCAL:
+        raise Fault(
+            "CFG08",
+            f"lun.inspect looks at {LOCAL}, not at {recipe.get('target')}",
+            where=merged.where((*path, "target")),
+        )
+    recipe = {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
+    check = RecipeCheck(merged, ())
+    check.check(recipe, path, DATASET)
+    if faults + check.faults:
+        raise ExceptionGroup("faults in the configuration", faults + check.faults)
+    encoder = ((config.get("model") or {}).get("params") or {}).get("cond_stage_config")
+    recipe = {key: recipe[key] for key in ("target", "params")}
+    return Given(folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None)

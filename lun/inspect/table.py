@@ -1,0 +1,44 @@
+"""The facts as lines for a console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lun.inspect.facts import LIMIT, Facts, sparkline
+
+
+def lines_of(facts: Facts, folder: str) -> Iterator[str]:
+    """One line or a few for each kind of fact, labels in one column."""
+    for label, *texts in _rows(facts):
+        for number, text in enumerate(texts):
+            yield f"{label if number == 0 else '':<9} {text}"
+    yield f"{'report':<9} {folder}/"
+
+
+def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
+    yield "layout", facts.layout
+    removed = [f"- {step['count']:>8,}  {step['words']}" for step in facts.waterfall if step["count"]]
+    yield "usable", f"{facts.usable:,} of {facts.total:,}", *removed
+    if facts.unreadable:
+        yield "broken", *(f"{path}: {detail}" for path, _, detail in facts.unreadable[:5])
+    width, height = facts.median_size
+    yield "sizes", f"median {width} x {height}   enlarged: {facts.smaller:,}   cropped away: {facts.cropped_away:.1%}"
+    aspect = facts.aspect
+    yield "aspect", f"{aspect.edges[0]:.2f} {sparkline(aspect.counts)} {aspect.edges[-1]:.2f}"
+    yield "captions", _captions(facts)
+    if facts.top_tags:
+        top = " · ".join(f"{tag} {count:,}" for tag, count in facts.top_tags[:8])
+        yield "tags", f"{facts.different_tags:,} different; top: {top} · seen once: {facts.tags_once:,}"
+    if facts.score:
+        yield "score", f"{facts.score.edges[0]:g} {sparkline(facts.score.counts)} {facts.score.edges[-1]:g}"
+    kinds = " · ".join(f"{kind} {count:,}" for kind, count in facts.file_types.items())
+    extra = sum(len(group) - 1 for group in facts.duplicates)
+    yield "files", f"{kinds}   exact duplicates {extra:,}   repeats {facts.repeats:g} on average"
+
+
+def _captions(facts: Facts) -> str:
+    cut = f" · > {LIMIT}: {facts.too_long / max(1, facts.captions):.0%}" if facts.length_in == "tokens" else ""
+    return (
+        f"{facts.length_in}: median {facts.median_length}, max {facts.longest}{cut}"
+        f" · empty: {facts.empty:,} · identical: {facts.identical:,}"
+    )

@@ -1,0 +1,139 @@
+"""`python -m lun.inspect` from the command line to its files."""
+
+import csv
+import json
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+from PIL import Image
+from support.board import put_board
+from support.runs import make_pictures
+
+from lun.inspect.command import run
+
+PARAMS = {"size": 16, "metadata_params": {"min_score": 5, "blacklist_tags": ["bad"], "shuffle_tag_p": 0.5}}
+
+
+def config(path, params=None, target="lun.data.local.Local"):
+    recipe = {"target": target, "params": PARAMS if params is None else params}
+    data = {"target": "lun.data.module.DataModuleFromConfig", "params": {"batch_size": 1, "train": recipe}}
+    path.write_text(yaml.safe_dump({"data": data}))
+    return str(path)
+
+
+@pytest.fixture
+def board(tmp_path):
+    records = {str(i): {"path": f"{i}.png", "tags": ["x", "<b>"], "score": i} for i in range(8)}
+    records["bad"] = {"path": "bad.png", "tags": ["bad"], "score": 9}
+    root = put_board(tmp_path / "set", records)
+    (root / "7.png").write_bytes(b"<html>")
+    return root
+
+
+def test_everything_is_written_and_summed_up(board, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(out)]) == 0
+    assert {file.name for file in out.iterdir()} == {"report.html", "report.json", "contact.png", "rejected.csv"}
+    said = capsys.readouterr().out
+    assert "layout    board JSON, 9 files" in said
+    assert "usable    3 of 9" in said
+    assert "5  score below min_score 5" in said
+    assert 'broken    7.png: not an image (starts with "<html>"' in said
+
+
+def test_rejected_csv_has_each_picture_with_its_reason_and_source(board, tmp_path):
+    run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--json"])
+    with (tmp_path / "out" / "rejected.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["path", "reason", "detail"]
+    assert ["bad.png", "blacklisted tags", "metadata/bad.json"] in rows
+    assert ["0.png", "score below min_score 5", "metadata/0.json"] in rows
+    assert rows[-1][:2] == ["7.png", "unreadable image"]
+    assert len(rows) == 1 + 5 + 1 + 1
+
+
+def test_report_json_holds_the_waterfall(board, tmp_path):
+    run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--json"])
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (found["total"], found["usable"]) == (9, 3)
+    assert {step["name"]: step["count"] for step in found["waterfall"] if step["count"]} == {
+        "min_score": 5,
+        "blacklist_tags": 1,
+    }
+    assert found["top_tags"] == [["x", 3], ["<b>", 3]]
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+class Page(HTMLParser):
+    """Counts pictures and keeps the text; anything that would be fetched from elsewhere is noted."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.images = 0
+        self.fetched = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name in ("src", "href"):
+                self.images += tag == "img"
+                if not value.startswith("data:"):
+                    self.fetched.append(value)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_stands_alone_and_escapes_what_people_wrote(board, tmp_path):
+    run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--html"])
+    page = Page((tmp_path / "out" / "report.html").read_text())
+    assert page.fetched == []
+    assert page.images == 2 + 2 * 2  # two readable pictures on the sheet, each before and after its crop
+    assert "<b>, x" in page.text
+
+
+def test_the_sheet_shows_a_row_of_eight(tmp_path):
+    root = make_pictures(tmp_path / "set", 9)
+    assert run([str(root), "--png", "-o", str(tmp_path / "out")]) == 0
+    with Image.open(tmp_path / "out" / "contact.png") as sheet:
+        assert sheet.size == (8 * 172, 2 * 220)
+
+
+def test_where_nothing_is_left_the_rejects_are_still_written(board, tmp_path, capsys):
+    params = {"metadata_params": {"min_score": 100}}
+    out = tmp_path / "out"
+    assert run([str(board), "--base", config(tmp_path / "a.yaml", params), "-o", str(out)]) == 3
+    assert len((out / "rejected.csv").read_text().splitlines()) == 10
+    assert "error[DAT02]: 0 of 9 images are usable" in capsys.readouterr().err
+
+
+def test_an_earlier_report_is_not_written_over(board, tmp_path, capsys):
+    (tmp_path / "rejected.csv").write_text("mine")
+    assert run([str(board), "-o", str(tmp_path)]) == 2
+    assert (tmp_path / "rejected.csv").read_text() == "mine"
+    assert "CLI04" in capsys.readouterr().err
+
+
+def test_settings_are_checked_as_for_training(board, tmp_path, capsys):
+    base = config(tmp_path / "a.yaml", {"metadata_params": {"min_scroe": 1}})
+    assert run([str(board), "--base", base]) == 2
+    assert "unknown setting data.params.train.params.metadata_params.min_scroe" in capsys.readouterr().err
+
+
+def test_a_data_set_of_another_class_is_refused_by_name(board, tmp_path, capsys):
+    base = config(tmp_path / "a.yaml", {}, target="torch.utils.data.TensorDataset")
+    assert run([str(board), "--base", base]) == 2
+    assert "not at torch.utils.data.TensorDataset" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_told_as_in_training(tmp_path, capsys):
+    assert run([str(tmp_path / "nope")]) == 3
+    assert "error[DAT01]" in capsys.readouterr().err
+
+
+def test_settings_can_be_given_without_a_config(board, tmp_path, capsys):
+    setting = "data.params.train.params.metadata_params.min_score=3"
+    assert run([str(board), "--set", setting, "--json", "-o", str(tmp_path / "out")]) == 0
+    assert "usable    6 of 9" in capsys.readouterr().out
