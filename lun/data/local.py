@@ -2,17 +2,23 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
+from PIL import Image
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.captions import CaptionReader
+from lun.data.cut import cover, picture_size
 from lun.data.example import Example
 from lun.data.flat import Index, file_size, read_flat
 from lun.data.images import RESAMPLING, Interpolation, decode, fit, flip, to_array
+from lun.data.masks import MaskKind, read_mask
+from lun.data.order import Size
 
 
 class Local:
@@ -25,6 +31,8 @@ class Local:
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
     default_caption       text for images without a caption file; None leaves those images out
     allow_empty_captions  keep images without a caption file, with an empty caption
+    mask                  where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha`
+                          takes what is opaque; a picture without either counts everywhere
     mode                  accepted for files of 2022 (`train` or `val`), without effect
     """
 
@@ -38,6 +46,7 @@ class Local:
         limit_images: int | None = None,
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
+        mask: MaskKind | None = None,
         mode: str | None = None,
     ) -> None:
         _check(size, interpolation, flip_p, limit_images)
@@ -45,6 +54,7 @@ class Local:
         self.resampling = RESAMPLING[interpolation]
         self.flip_p = flip_p
         self.crop = crop
+        self.mask = mask
         self.default_caption = default_caption or ""
         self.read_caption = CaptionReader()
         required = default_caption is None and not allow_empty_captions
@@ -53,18 +63,46 @@ class Local:
     def __len__(self) -> int:
         return len(self.index)
 
-    def example(self, index: int, draws: Draws) -> Example:
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """Image (size, size, 3) float32 in [-1, 1] and caption number `index`, mirrored as `draws` decide.
 
-        Raises `Fault` DAT06 for a broken image, DAT04 for a caption that cannot be read.
+        With `size` (width, height) it is cut to that. Raises `Fault` DAT06 for a broken image, DAT04 for a caption that
+        cannot be read.
         """
-        picture = decode(self._path(self.index.images[index]))
-        image = to_array(fit(picture, self.size, self.crop, self.resampling))
-        if torch.rand((), generator=draws("flip")).item() < self.flip_p:
-            image = flip(image)
-        return {"image": image, "caption": self.caption(index)}
+        return {**self.picture(index, self.flipped(draws), size), "caption": self.caption(index, draws)}
 
-    def caption(self, index: int) -> str:
+    def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+        """Everything of example `index` that its pixels decide: image and mask."""
+        path = self.path(index)
+        cut = self._cut(size)
+        found: Example = {"image": to_array(cut(decode(path)))}  # type: ignore[typeddict-item]  # the caption comes later
+        if self.mask and (mask := read_mask(path, self.index.root, self.mask, cut)) is not None:
+            found["mask"] = mask.flip(1) if flipped else mask
+        if flipped:
+            found["image"] = flip(found["image"])
+        return found
+
+    def flipped(self, draws: Draws) -> bool:
+        """Whether the example with these draws is mirrored."""
+        return torch.rand((), generator=draws("flip")).item() < self.flip_p
+
+    def preparation(self) -> str:
+        """What the pixels depend on besides the file, the mirroring and an asked size."""
+        return f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask}"
+
+    def path(self, index: int) -> Path:
+        return self._path(self.index.images[index])
+
+    def sizes(self) -> np.ndarray:
+        """(n, 2) width and height of every picture, upright; only headers are read. Raises `Fault` DAT06."""
+        return np.array([picture_size(self.path(index)) for index in range(len(self))], dtype=np.int32)
+
+    def _cut(self, size: Size | None) -> Callable[[Image.Image], Image.Image]:
+        if size is None:
+            return lambda image: fit(image, self.size, self.crop, self.resampling)
+        return lambda image: cover(image, size, self.resampling)
+
+    def caption(self, index: int, draws: Draws | None = None) -> str:
         """The text of example `index`, read from its file at each call."""
         path = self.index.captions[index]
         return self.default_caption if path is None else self.read_caption(self._path(path))

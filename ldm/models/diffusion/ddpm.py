@@ -15,6 +15,7 @@ from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview
+from ldm.models.diffusion.masks import latent_mask
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, give_weights, require_weights
 from ldm.modules.encoders.conditioner import Conditioner
@@ -127,14 +128,15 @@ class DDPM(TrainedModel):
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
-        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws)
+        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws, batch)
         loss = losses.weighted.mean()
         self.log_dict({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
         return loss
 
-    def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws) -> Losses:
+    def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
+        """Losses of x0, where the batch's `mask` says and as much as its `weight` says."""
         assert self.model is not None
-        return self.objective(self.model, x0, cond, draws)
+        return self.objective(self.model, x0, cond, draws, latent_mask(batch.get("mask"), x0), batch.get("weight"))
 
     def current_rate(self) -> float:
         return self.trainer.optimizers[0].param_groups[0]["lr"]
@@ -147,7 +149,7 @@ class DDPM(TrainedModel):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None), draws))
+        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch))
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -155,7 +157,9 @@ class DDPM(TrainedModel):
         if self.model_ema is not None:
             with self.ema_scope():
                 for x0, batch, draws in self.validation.kept():
-                    self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
+                    self.validation.add(
+                        "_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws, batch)
+                    )
         self.log_dict(self.validation.metrics(self.trainer.strategy.reduce))
 
     # Pictures
