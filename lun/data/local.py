@@ -17,7 +17,7 @@ from lun.data.cut import cover, picture_size
 from lun.data.example import Example
 from lun.data.flat import Index, file_size, read_flat
 from lun.data.images import RESAMPLING, Interpolation, decode, fit, flip, to_array
-from lun.data.masks import MaskKind, read_mask
+from lun.data.masks import MaskKind, mask_file, read_mask
 from lun.data.order import Size
 
 
@@ -89,6 +89,12 @@ class Local:
     def preparation(self) -> str:
         """What the pixels depend on besides the file, the mirroring and an asked size."""
         return f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask}"
+
+    def files(self, index: int) -> list[Path]:
+        """Every file that the pixels of example `index` come from."""
+        path = self.path(index)
+        beside = mask_file(path, self.index.root) if self.mask == "folder" else None
+        return [path, beside] if beside else [path]
 
     def path(self, index: int) -> Path:
         return self._path(self.index.images[index])

@@ -17,8 +17,11 @@ from lun.data.buckets import Buckets, BucketSettings
 from lun.data.buckets_table import BucketTable, assign
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, available_cpus, loader_settings
+from lun.data.moments.encoder import Encoder
+from lun.data.moments.fill import Share
+from lun.data.moments.settings import Cache, CacheSettings
 from lun.data.offers import Offers
-from lun.data.order import Key, Law, Order
+from lun.data.order import Key, Law, Order, Size
 from lun.data.order_buckets import BucketOrder
 from lun.data.rejects import RejectedList
 from lun.data.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
@@ -33,6 +36,7 @@ class DataModuleFromConfig(LightningDataModule):
 
     batch_size              examples of one micro-batch on one rank
     buckets                 read pictures at several sizes, each at the one that crops it least: see `Buckets`
+    cache                   keep the first stage's moments of all pictures on disk: true, or settings of `Cache`
     max_bad_fraction        share of the pictures that may turn out unreadable in a run; each is replaced and listed
     num_workers             loader processes a rank; by default as many as `batch_size`, at most one for each CPU
     shuffle_test_loader     read the test set in a shuffled order (always the same one)
@@ -49,6 +53,7 @@ class DataModuleFromConfig(LightningDataModule):
         predict: Recipe | None = None,
         num_workers: int | None = None,
         buckets: BucketSettings | None = None,
+        cache: bool | CacheSettings | None = None,
         max_bad_fraction: float = 0.01,
         wrap: bool = False,
         use_worker_init_fn: bool = False,
@@ -63,12 +68,15 @@ class DataModuleFromConfig(LightningDataModule):
         splits = {"train": train, "validation": validation, "test": test, "predict": predict}
         self.recipes: dict[str, Recipe] = {split: recipe for split, recipe in splits.items() if recipe is not None}
         self.batch_size = batch_size
-        self.num_workers = min(batch_size, available_cpus()) if num_workers is None else num_workers
+        self.cache = Cache.read(cache)
+        at_most = 0 if self.cache else min(batch_size, available_cpus())  # moments take longer to send than to read
+        self.num_workers = at_most if num_workers is None else num_workers
         self.shuffled = {"test": shuffle_test_loader, "validation": shuffle_val_dataloader}
         self.buckets = None if buckets is None else Buckets.read(buckets)
         self.max_bad_fraction = max_bad_fraction
         self.datasets: dict[str, Any] = {}
         self._tables: dict[str, BucketTable] = {}
+        self._cached: dict[str, Any] = {}
         self.position: Position | None = None
         self.window = Window(batch_size)
         self.seed = 0
@@ -135,6 +143,20 @@ class DataModuleFromConfig(LightningDataModule):
             for line in self.table("train").lines(self.global_batch, Offers(self.dataset("train")).path):
                 log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
 
+    def cache_moments(self, encoder: Encoder, share: Share) -> None:
+        """Fill the cache with what training and validation need; from then on loaders read moments from it."""
+        assert self.cache is not None
+        for split in _SPLITS["fit"]:
+            if self.has(split) and split not in self._cached:
+                dataset = self.dataset(split)
+                self._cached[split] = self.cache.of(dataset, self._read_at(split), encoder, available_cpus(), share)
+
+    def _read_at(self, split: str) -> dict[Size | None, np.ndarray]:
+        """The examples that are read at each size."""
+        if self.buckets is None:
+            return {None: np.arange(len(self.dataset(split)))}
+        return {bucket.size: bucket.examples for bucket in self.table(split).buckets}
+
     def start_of(self, epoch: int) -> int:
         """The place, in examples consumed, at which `epoch` begins."""
         return self.law().start_of(epoch)
@@ -199,7 +221,9 @@ class DataModuleFromConfig(LightningDataModule):
         return self._loader(split, seed, OnceBatchSampler(order, self.window), order)
 
     def _loader(self, split: str, seed: int, batches: Sampler[list[Key]], law: Law) -> Loader:
-        dataset = self.dataset(split)
+        if self.cache is not None and split in _SPLITS["fit"] and split not in self._cached:
+            raise RuntimeError("the cache was not filled: call cache_moments() before asking for loaders")
+        dataset = self._cached.get(split) or self.dataset(split)
         rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder)
         return Loader(Keyed(dataset, seed), batches, law.another, rejected.add, **self._settings(split))
 

@@ -20,6 +20,7 @@ from lun.data.module import DataModuleFromConfig
 from lun.data.sampler import Window
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
+from lun.launch.cache import CacheMoments
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import PartSize, Plan
@@ -186,7 +187,7 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         own = build_callbacks(self.settings.lightning("callbacks"))
-        callbacks = [position, *own, stops, FinalCheckpoint()]
+        callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path)

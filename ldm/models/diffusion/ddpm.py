@@ -263,9 +263,8 @@ class LatentDiffusion(DDPM):
         """Set `scale_factor` to 1 / standard deviation of the first batch's latents (rank 0's, for all ranks)."""
         batch = next(iter(self.trainer.datamodule.train_dataloader()))
         self.scale_factor.fill_(1.0)
-        latents = self.encode(
-            {**batch, self.first_stage_key: batch[self.first_stage_key].to(self.device)}, self.draws(batch)
-        )
+        source = "moments" if "moments" in batch else self.first_stage_key
+        latents = self.encode({**batch, source: batch[source].to(self.device)}, self.draws(batch))
         self.scale_factor.fill_(self.trainer.strategy.broadcast(1.0 / latents.std().item()))
         log.info("scale_factor %.5f, measured on the first batch", self.scale_factor.item())
 

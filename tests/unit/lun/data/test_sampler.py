@@ -79,13 +79,7 @@ def test_epochs_are_shuffled_differently_and_by_the_seed():
 
 def test_an_unshuffled_order_repeats_the_dataset():
     order = Order(3, 0, shuffle=False)
-    assert [order.key(slot) for slot in range(5)] == [
-        (0, 0, None),
-        (1, 1, None),
-        (2, 2, None),
-        (3, 0, None),
-        (4, 1, None),
-    ]
+    assert [order.key(slot)[:2] for slot in range(5)] == [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1)]
 
 
 def test_slots_may_be_asked_for_in_any_order():
