@@ -273,7 +273,8 @@ class LatentDiffusion(DDPM):
         """A scaled sample of the first stage's posterior: (b, z, h/f, w/f)."""
         moments = batch.get("moments")
         if moments is None:
-            moments = self.first_stage_model.encode_moments(super().encode(batch, draws))
+            # Laid out as cached ones are: a convolution's last bits depend on the order of channels in memory.
+            moments = self.first_stage_model.encode_moments(super().encode(batch, draws)).contiguous()
         mean, log_variance = moments.chunk(2, dim=1)
         noise = draws.normal("first_stage", mean.shape[1:]).to(mean)
         return (mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise) * self.scale_factor
