@@ -53,9 +53,8 @@ class Keyed(Dataset[Example]):
         width, height = size
         if "image" in example and tuple(example["image"].shape[:2]) != (height, width):
             got = " x ".join(map(str, reversed(example["image"].shape[:2])))
-            raise _broken(
-                "returns a picture of another size", self._origin(index), f"{width} x {height} asked, {got} got"
-            )
+            why = f"{width} x {height} was asked for, {got} came"
+            raise _broken("returns a picture of another size", self._origin(index), why)
 
     def _tell_sizes(self, example: Example, size: Size, index: int) -> None:
         """What SDXL is told of a picture, height before width; a dataset that knows better says so itself."""
