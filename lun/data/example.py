@@ -1,6 +1,6 @@
 """What a dataset returns for one picture and what the network receives for several: the keys, written down once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict
 
 import torch
@@ -56,9 +56,12 @@ class Batch(TypedDict, total=False):
 def collate(examples: Sequence[Example]) -> Batch:
     """One batch of `examples` in their order: tensors are stacked, numbers become tensors, text stays a list.
 
+    Where only some examples have a mask or a weight, the others count in full.
+
     Raises `Fault` DAT09 if the examples do not have the same keys and shapes.
     """
     rows: Sequence[dict[str, Any]] = examples  # type: ignore[assignment]  # user's keys beyond the typed ones pass too
+    rows = [{**_absent(rows, row), **row} for row in rows]
     keys = rows[0].keys()
     if any(row.keys() != keys for row in rows):
         raise Fault(
@@ -70,9 +73,20 @@ def collate(examples: Sequence[Example]) -> Batch:
     return {key: _column(key, [row[key] for row in rows]) for key in keys}  # type: ignore[return-value]
 
 
+def _absent(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What `row` lacks of the optional keys that another row has: counted in full."""
+    lacking = {key for key in ("mask", "weight") if key not in row and any(key in other for other in rows)}
+    found: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
+    if "mask" in lacking:
+        found["mask"] = torch.ones_like(next(other["mask"] for other in rows if "mask" in other))
+    return found
+
+
 def _column(key: str, values: list[Any]) -> Any:
     if isinstance(values[0], Tensor):
         return _stack(key, values)
+    if key == "weight":
+        return torch.tensor(values, dtype=torch.float32)
     if isinstance(values[0], int | float | tuple):
         made = torch.tensor(values)
         return made.float() if made.is_floating_point() else made

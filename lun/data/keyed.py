@@ -1,4 +1,4 @@
-"""Any dataset, read by (slot, index), with the slot's own random draws."""
+"""Any dataset, read by key, with the random draws of the key's slot."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,8 @@ from torch.utils.data import Dataset
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.example import Example
-from lun.data.sampler import Key
+from lun.data.offers import Offers
+from lun.data.order import Key, Size
 
 
 class Keyed(Dataset[Example]):
@@ -24,26 +25,54 @@ class Keyed(Dataset[Example]):
     def __init__(self, dataset: Any, seed: int) -> None:
         self.dataset = dataset
         self.seed = seed
-        self.draws_itself = hasattr(dataset, "example")
+        self.offers = Offers(dataset)
+        self.weights = self.offers.weights()
         self.checked = False
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, key: Key) -> Example:
-        """The example at `index` for `slot`. Raises `Fault` DAT08 if the dataset returns something else."""
-        slot, index = key
-        found = self.dataset.example(index, Draws(self.seed, slot)) if self.draws_itself else self.dataset[index]
+        """The example at `key.example` for `key.slot`. Raises `Fault` DAT08 if the dataset returns something else."""
+        slot, index, size = Key(*key)
+        found = self.offers.read(index, Draws(self.seed, slot), size)
         if not self.checked:
             check_example(found, self._origin(index))
             self.checked = True
         example: Example = {**found, "slot": slot}  # type: ignore[typeddict-item]  # checked above
+        if self.weights is not None:
+            example.setdefault("weight", float(self.weights[index]))
+        if size is not None:
+            self._require_size(example, size, index)
+            self._tell_sizes(example, size, index)
         if "image" in example:
             example["image"] = torch.as_tensor(example["image"]).float()
         return example
 
+    def _require_size(self, example: Example, size: Size, index: int) -> None:
+        width, height = size
+        if "image" in example and tuple(example["image"].shape[:2]) != (height, width):
+            got = " x ".join(map(str, reversed(example["image"].shape[:2])))
+            why = f"{width} x {height} was asked for, {got} came"
+            raise _broken("returns a picture of another size", self._origin(index), why)
+
+    def _tell_sizes(self, example: Example, size: Size, index: int) -> None:
+        """What SDXL is told of a picture, height before width; a dataset that knows better says so itself."""
+        own = self.offers.sizes()[index]
+        width, height = int(own[0]), int(own[1])
+        example.setdefault("original_size", (height, width))
+        example.setdefault("target_size", (size[1], size[0]))
+        example.setdefault("crop", centre_crop((width, height), size))
+
     def _origin(self, index: int) -> str:
         return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}, index {index}"
+
+
+def centre_crop(picture: Size, size: Size) -> tuple[int, int]:
+    """(top, left), in pixels of the picture once it was resized to cover `size`, of the cut in its middle."""
+    scale = max(size[0] / picture[0], size[1] / picture[1])
+    left, top = ((side * scale - wanted) / 2 for side, wanted in zip(picture, size, strict=True))
+    return round(top), round(left)
 
 
 def check_example(example: object, where: str) -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,9 +15,13 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from ldm.errors import Fault
 from lun.data.example import Batch, Example, collate
 from lun.data.keyed import Keyed
-from lun.data.sampler import Key
+from lun.data.order import Key
+from lun.data.rejects import Rejection, Replacing
 
 log = logging.getLogger(__name__)
+
+Delivered = tuple[list[Example], list[Rejection]]
+Packed = tuple[Batch, list[Rejection]]
 
 SETTINGS = ("num_workers", "pin_memory", "timeout", "prefetch_factor", "persistent_workers", "multiprocessing_context")
 """What `dataloader_params` may say; order, batches and collation follow from the position."""
@@ -53,46 +57,66 @@ def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 class _Delivery(Dataset[Any]):
     """Reads a whole batch, or the fault that came up: torch would keep only the text of an exception of a worker."""
 
-    def __init__(self, examples: Keyed) -> None:
+    def __init__(self, examples: Keyed, another: Callable[[Key, int], int] | None) -> None:
         self.examples = examples
+        self.replacing = Replacing(examples, another) if another else None
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def __getitems__(self, keys: list[Key]) -> list[Example] | Fault:
+    def __getitems__(self, keys: list[Key]) -> Delivered | Fault:
         try:
-            return [self.examples[key] for key in keys]
+            if self.replacing is None:
+                return [self.examples[key] for key in keys], []
+            found = [self.replacing[key] for key in keys]
         except Fault as fault:
             return fault
+        return [example for example, _ in found], [rejection for _, met in found for rejection in met]
 
 
-def _pack(examples: list[Example] | Fault) -> Batch | Fault:
-    if isinstance(examples, Fault):
-        return examples
+def _pack(delivered: Any) -> Packed | Fault:
+    """What `_Delivery` read, as one batch; torch declares it a list."""
+    if isinstance(delivered, Fault):
+        return delivered
+    examples, rejections = delivered
     try:
-        return collate(examples)
+        return collate(examples), rejections
     except Fault as fault:
         return fault
 
 
-def _unpack(batch: Batch | Fault) -> Batch:
-    if isinstance(batch, Fault):
-        raise batch
-    return batch
-
-
 class Loader(DataLoader[Batch]):
-    """A DataLoader over keys that raises a worker's `Fault` as it was raised there."""
+    """A DataLoader over keys that raises a worker's `Fault` as it was raised there.
 
-    def __init__(self, examples: Keyed, batches: Sampler[list[Key]], **settings: Any) -> None:
+    another   which example takes the place of one that cannot be read; without it such an example is a fault
+    rejected  is told of every one that was replaced
+    """
+
+    def __init__(
+        self,
+        examples: Keyed,
+        batches: Sampler[list[Key]],
+        another: Callable[[Key, int], int] | None = None,
+        rejected: Callable[[list[Rejection]], None] | None = None,
+        **settings: Any,
+    ) -> None:
         settings.setdefault("pin_memory", torch.cuda.is_available())
-        super().__init__(_Delivery(examples), batch_sampler=batches, collate_fn=_pack, **settings)
+        super().__init__(_Delivery(examples, another), batch_sampler=batches, collate_fn=_pack, **settings)
         context = self.multiprocessing_context or torch.multiprocessing.get_context()
         parent = 0 if context.get_start_method() == "forkserver" else os.getpid()
         self.worker_init_fn = partial(guard_worker, parent=parent)
+        self.rejected = rejected
+
+    def _unpack(self, packed: Packed | Fault) -> Batch:
+        if isinstance(packed, Fault):
+            raise packed
+        batch, rejections = packed
+        if rejections and self.rejected is not None:
+            self.rejected(rejections)
+        return batch
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
-        return map(_unpack, super().__iter__())
+        return map(self._unpack, super().__iter__())
 
 
 def guard_worker(worker: int, parent: int) -> None:

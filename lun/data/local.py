@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lun.data.example import Example
 from lun.data.images import RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
 from lun.data.index_sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
+from lun.data.masks import MaskKind, mask_file, read_mask
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, checked
 from lun.data.selection import Choice, Split, Subset, select
@@ -38,6 +39,8 @@ class Local:
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
     default_caption       text for images without a caption; None leaves those images out
     allow_empty_captions  keep images without a caption, with an empty one
+    mask                  where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha`
+                          takes what is opaque; a picture without either counts everywhere
     mode                  accepted for files of 2022 (`train` or `val`), without effect
 
     What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
@@ -61,6 +64,7 @@ class Local:
         folder_weights: dict[str, float] | None = None,
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
+        mask: MaskKind | None = None,
         mode: str | None = None,
     ) -> None:
         _check(size, interpolation, flip_p, limit_images, repeats)
@@ -68,6 +72,7 @@ class Local:
         self.resampling = RESAMPLING[interpolation]
         self.flip_p = flip_p
         self.crop = crop
+        self.mask = mask
         self.default_caption = default_caption or ""
         self.times = repeats
         self.folder_weights = folder_weights or {}
@@ -100,14 +105,35 @@ class Local:
         and `target_size` say what became of it; without it, the square `self.size`. Raises `Fault` DAT06 for a broken
         image, DAT04 for a caption that cannot be read.
         """
+        return {**self.picture(index, self.flipped(draws), size), "caption": self.caption(index, draws)}
+
+    def picture(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
+        """Everything of example `index` that its pixels decide: image, mask, and where a bucket's cut lies."""
+        path = self.path(index)
         target = size or (None if self.size is None else (self.size, self.size))
-        picture = decode(self.path(index), target)
-        image = to_array(fit(picture, target, self.crop, self.resampling))
-        mirrored = torch.rand((), generator=draws("flip")).item() < self.flip_p
-        found: Example = {"image": flip(image) if mirrored else image, "caption": self.caption(index, draws)}
+        cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
+        found: Example = {"image": to_array(cut(decode(path, target)))}  # type: ignore[typeddict-item]  # no caption yet
+        if self.mask and (mask := read_mask(path, self.root, self.mask, cut)) is not None:
+            found["mask"] = mask.flip(1) if flipped else mask
+        if flipped:
+            found["image"] = flip(found["image"])
         if size is not None:
             found.update(self._placed(index, size))
         return found
+
+    def flipped(self, draws: Draws) -> bool:
+        """Whether the example with these draws is mirrored."""
+        return torch.rand((), generator=draws("flip")).item() < self.flip_p
+
+    def preparation(self) -> str:
+        """What the pixels depend on besides the file, the mirroring and an asked size."""
+        return f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask}"
+
+    def files(self, index: int) -> list[Path]:
+        """Every file that the pixels of example `index` come from."""
+        path = self.path(index)
+        beside = mask_file(path, self.root) if self.mask == "folder" else None
+        return [path, beside] if beside else [path]
 
     def _placed(self, index: int, size: tuple[int, int]) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture."""

@@ -2,17 +2,29 @@
 
 import hashlib
 import logging
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lightning.pytorch import LightningDataModule
+from torch.utils.data import Sampler
 
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
+from lun.data.buckets import Buckets, BucketSettings
+from lun.data.buckets_table import BucketTable, assign
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, available_cpus, loader_settings
-from lun.data.sampler import OnceBatchSampler, Order, PositionBatchSampler, Window
+from lun.data.moments.encoder import Encoder
+from lun.data.moments.fill import Share
+from lun.data.moments.settings import Cache, CacheSettings
+from lun.data.offers import Offers
+from lun.data.order import Key, Law, Order, Size
+from lun.data.order_buckets import BucketOrder
+from lun.data.rejects import RejectedList
+from lun.data.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +35,9 @@ class DataModuleFromConfig(LightningDataModule):
     """Datasets built from recipes; a recipe may carry `dataloader_params` beside its `target` and `params`.
 
     batch_size              examples of one micro-batch on one rank
+    buckets                 read pictures at several sizes, each at the one that crops it least: see `Buckets`
+    cache                   keep the first stage's moments of all pictures on disk: true, or settings of `Cache`
+    max_bad_fraction        share of the pictures that may turn out unreadable in a run; each is replaced and listed
     num_workers             loader processes a rank; by default as many as `batch_size`, at most one for each CPU
     shuffle_test_loader     read the test set in a shuffled order (always the same one)
     shuffle_val_dataloader  the same for the validation set
@@ -37,6 +52,9 @@ class DataModuleFromConfig(LightningDataModule):
         test: Recipe | None = None,
         predict: Recipe | None = None,
         num_workers: int | None = None,
+        buckets: BucketSettings | None = None,
+        cache: bool | CacheSettings | None = None,
+        max_bad_fraction: float = 0.01,
         wrap: bool = False,
         use_worker_init_fn: bool = False,
         shuffle_test_loader: bool = False,
@@ -45,12 +63,20 @@ class DataModuleFromConfig(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise Fault("CFG08", f"data.params.batch_size cannot be {batch_size}", why="it takes a number above 0")
+        if not 0 <= max_bad_fraction <= 1:
+            raise Fault("CFG08", f"data.params.max_bad_fraction cannot be {max_bad_fraction}", why="it takes 0 to 1")
         splits = {"train": train, "validation": validation, "test": test, "predict": predict}
         self.recipes: dict[str, Recipe] = {split: recipe for split, recipe in splits.items() if recipe is not None}
         self.batch_size = batch_size
-        self.num_workers = min(batch_size, available_cpus()) if num_workers is None else num_workers
+        self.cache = Cache.read(cache)
+        at_most = 0 if self.cache else min(batch_size, available_cpus())  # moments take longer to send than to read
+        self.num_workers = at_most if num_workers is None else num_workers
         self.shuffled = {"test": shuffle_test_loader, "validation": shuffle_val_dataloader}
+        self.buckets = None if buckets is None else Buckets.read(buckets)
+        self.max_bad_fraction = max_bad_fraction
         self.datasets: dict[str, Any] = {}
+        self._tables: dict[str, BucketTable] = {}
+        self._cached: dict[str, Any] = {}
         self.position: Position | None = None
         self.window = Window(batch_size)
         self.seed = 0
@@ -64,6 +90,7 @@ class DataModuleFromConfig(LightningDataModule):
         self.window = window
         self.seed = seed
         self.total_steps = total_steps
+        self._law = self.law()
 
     def has(self, split: str) -> bool:
         """Whether there is a dataset for `split`: train, validation, test or predict."""
@@ -90,8 +117,49 @@ class DataModuleFromConfig(LightningDataModule):
 
     @property
     def n(self) -> int:
-        """Examples in one epoch of training."""
-        return len(self.dataset("train"))
+        """Examples in one epoch of training, repeats and resolutions counted."""
+        if self.buckets is not None:
+            return self.table("train").n
+        repeats = Offers(self.dataset("train")).repeats()
+        return len(self.dataset("train")) if repeats is None else int(repeats.sum())
+
+    def table(self, split: str) -> BucketTable:
+        """Which example of `split` goes into which bucket."""
+        assert self.buckets is not None
+        if split not in self._tables:
+            offers = Offers(self.dataset(split))
+            self._tables[split] = assign(offers.sizes(), offers.repeats() if split == "train" else None, self.buckets)
+        return self._tables[split]
+
+    def law(self) -> Law:
+        """The order of the training set."""
+        if self.buckets is not None:
+            return BucketOrder(self.table("train"), self.seed, self.global_batch)
+        return Order(_examples(self.dataset("train")), self.seed)
+
+    def describe(self) -> None:
+        """Say once how the training set is cut, where that is not plain."""
+        if self.buckets is not None:
+            for line in self.table("train").lines(self.global_batch, Offers(self.dataset("train")).path):
+                log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
+
+    def cache_moments(self, encoder: Encoder, share: Share) -> None:
+        """Fill the cache with what training and validation need; from then on loaders read moments from it."""
+        assert self.cache is not None
+        for split in _SPLITS["fit"]:
+            if self.has(split) and split not in self._cached:
+                dataset = self.dataset(split)
+                self._cached[split] = self.cache.of(dataset, self._read_at(split), encoder, available_cpus(), share)
+
+    def _read_at(self, split: str) -> dict[Size | None, np.ndarray]:
+        """The examples that are read at each size."""
+        if self.buckets is None:
+            return {None: np.arange(len(self.dataset(split)))}
+        return {bucket.size: bucket.examples for bucket in self.table(split).buckets}
+
+    def start_of(self, epoch: int) -> int:
+        """The place, in examples consumed, at which `epoch` begins."""
+        return self.law().start_of(epoch)
 
     @property
     def global_batch(self) -> int:
@@ -101,10 +169,15 @@ class DataModuleFromConfig(LightningDataModule):
     @property
     def epoch(self) -> int:
         """How often the training set was read in full."""
-        return self.position.slot // self.n if self.position else 0
+        return self._law.epoch(self.position.slot) if self.position else 0
 
     def fingerprint(self) -> str:
         """What tells the training set from another: the dataset's own, else its class and length."""
+        if self.buckets is not None:
+            return hashlib.sha256((self._own_fingerprint() + self.table("train").fingerprint()).encode()).hexdigest()
+        return self._own_fingerprint()
+
+    def _own_fingerprint(self) -> str:
         train = self.dataset("train")
         if hasattr(train, "fingerprint"):
             return str(train.fingerprint())
@@ -124,10 +197,8 @@ class DataModuleFromConfig(LightningDataModule):
                 self.n,
                 self.global_batch,
             )
-        batches = PositionBatchSampler(
-            Order(self.n, self.seed), self.window, self.position, self.total_steps * self.window.accumulate
-        )
-        return Loader(Keyed(self.dataset("train"), self.seed), batches, **self._settings("train"))
+        batches = PositionBatchSampler(self._law, self.window, self.position, self.total_steps * self.window.accumulate)
+        return self._loader("train", self.seed, batches, self._law)
 
     def val_dataloader(self) -> Loader | list[Any]:
         return self._once("validation")
@@ -142,13 +213,33 @@ class DataModuleFromConfig(LightningDataModule):
         """Every example of `split` once over the ranks, with draws apart from training's; no loader without a set."""
         if not self.has(split):
             return []
-        dataset, seed = self.dataset(split), key(self.seed, split)
-        order = Order(len(dataset), seed, shuffle=self.shuffled.get(split, False))
-        return Loader(Keyed(dataset, seed), OnceBatchSampler(order, self.window), **self._settings(split))
+        seed = key(self.seed, split)
+        if self.buckets is not None:
+            by_bucket = BucketOrder(self.table(split), seed, self.global_batch)
+            return self._loader(split, seed, OnceByBucketSampler(by_bucket, self.window), by_bucket)
+        order = Order(len(self.dataset(split)), seed, shuffle=self.shuffled.get(split, False))
+        return self._loader(split, seed, OnceBatchSampler(order, self.window), order)
+
+    def _loader(self, split: str, seed: int, batches: Sampler[list[Key]], law: Law) -> Loader:
+        if self.cache is not None and split in _SPLITS["fit"] and split not in self._cached:
+            raise RuntimeError("the cache was not filled: call cache_moments() before asking for loaders")
+        dataset = self._cached.get(split) or self.dataset(split)
+        rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder)
+        return Loader(Keyed(dataset, seed), batches, law.another, rejected.add, **self._settings(split))
+
+    def _folder(self) -> Path | None:
+        """Where a run keeps what it learns about its data."""
+        return Path(self.trainer.default_root_dir) / "data" if self.trainer is not None else None
 
     def _settings(self, split: str) -> dict[str, Any]:
         given = self.recipes[split].get("dataloader_params") or {}
         return {"num_workers": self.num_workers} | loader_settings(given, f"data.params.{split}.dataloader_params")
+
+
+def _examples(dataset: Any) -> int | np.ndarray:
+    """How many examples an epoch has, or the index of each where some are repeated."""
+    repeats = Offers(dataset).repeats()
+    return len(dataset) if repeats is None else np.repeat(np.arange(len(dataset)), repeats)
 
 
 def _built(recipe: Recipe, split: str) -> Any:

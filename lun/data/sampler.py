@@ -1,6 +1,6 @@
-"""The position law: which example each slot of the endless sequence holds, and which slots a rank reads.
+"""Which places of the endless sequence a rank reads, batch by batch.
 
-Step s, micro-batch a, rank r, lane j reads slot s*GB + a*(W*mb) + r*mb + j, where mb is the batch size of a rank, W the
+Step s, micro-batch a, rank r, lane j reads place s*GB + a*(W*mb) + r*mb + j, where mb is a rank's batch size, W the
 number of ranks and GB = accumulate*W*mb. Nothing is dropped or padded: a batch may straddle two epochs.
 """
 
@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-import torch
-from torch import Tensor
 from torch.utils.data import Sampler
 
-from ldm.diffusion.draws import key
 from ldm.position import Position
-
-Key = tuple[int, int]
-"""(slot, index): the key of an example's random draws, and which example of the dataset it is."""
+from lun.data.order import Key, Law, Order
+from lun.data.order_buckets import BucketOrder, bucket_slot
 
 
 @dataclass(frozen=True)
@@ -33,8 +29,8 @@ class Window:
         """Examples of one optimizer step over all ranks and micro-batches."""
         return self.batch_size * self.accumulate * self.world_size
 
-    def slots(self, start: int, micro: int) -> range:
-        """What this rank reads in micro-batch `micro` after slot `start`, counted on into later windows."""
+    def places(self, start: int, micro: int) -> range:
+        """What this rank reads in micro-batch `micro` after place `start`, counted on into later windows."""
         first = start + (micro * self.world_size + self.rank) * self.batch_size
         return range(first, first + self.batch_size)
 
@@ -44,41 +40,13 @@ def max_steps_for_epochs(max_epochs: int, n: int, global_batch: int) -> int:
     return -(-max_epochs * n // global_batch)
 
 
-class Order:
-    """The endless sequence of a dataset of `n` examples, shuffled anew in every epoch by a key of (seed, epoch).
-
-    A stateless law: any slot can be asked for at any time. The permutations of two epochs are kept (8 n bytes each).
-    """
-
-    def __init__(self, n: int, seed: int, shuffle: bool = True) -> None:
-        if n < 1:
-            raise ValueError(f"a sequence needs at least one example, got {n}")
-        self.n = n
-        self.seed = seed
-        self.shuffle = shuffle
-        self._kept: dict[int, Tensor] = {}
-
-    def __call__(self, slot: int) -> Key:
-        """(epoch, index of the example) at `slot`."""
-        epoch, place = divmod(slot, self.n)
-        return epoch, int(self._permutation(epoch)[place]) if self.shuffle else place
-
-    def _permutation(self, epoch: int) -> Tensor:
-        if epoch not in self._kept:
-            while len(self._kept) > 1:
-                del self._kept[min(self._kept)]
-            generator = torch.Generator().manual_seed(key(self.seed, "order", epoch))
-            self._kept[epoch] = torch.randperm(self.n, generator=generator)
-        return self._kept[epoch]
-
-
 class PositionBatchSampler(Sampler[list[Key]]):
     """Batches of this rank without end, from where `position` stands when the iteration begins.
 
     `total_batches` is the length that Lightning is told, since without one it reads a batch ahead of the first step.
     """
 
-    def __init__(self, order: Order, window: Window, position: Position, total_batches: int) -> None:
+    def __init__(self, order: Law, window: Window, position: Position, total_batches: int) -> None:
         self.order = order
         self.window = window
         self.position = position
@@ -92,7 +60,7 @@ class PositionBatchSampler(Sampler[list[Key]]):
 
     def _from(self, start: int) -> Iterator[list[Key]]:
         for micro in count():
-            yield [(slot, self.order(slot)[1]) for slot in self.window.slots(start, micro)]
+            yield [self.order.key(place) for place in self.window.places(start, micro)]
 
 
 class OnceBatchSampler(Sampler[list[Key]]):
@@ -112,5 +80,27 @@ class OnceBatchSampler(Sampler[list[Key]]):
 
     def __iter__(self) -> Iterator[list[Key]]:
         for first in range(0, len(self.turns), self.batch_size):
-            indices = [self.order(turn)[1] for turn in self.turns[first : first + self.batch_size]]
-            yield [(index, index) for index in indices]
+            indices = [self.order.key(turn).example for turn in self.turns[first : first + self.batch_size]]
+            yield [Key(index, index) for index in indices]
+
+
+class OnceByBucketSampler(Sampler[list[Key]]):
+    """Every example exactly once at each of its sizes, one size a batch; the ranks take turns with whole batches.
+
+    The slot follows from size and index, so that an example meets the same draws at every validation.
+    """
+
+    def __init__(self, order: BucketOrder, window: Window) -> None:
+        size = window.batch_size
+        batches = [
+            [Key(bucket_slot(bucket.size, int(index)), int(index), bucket.size) for index in few]
+            for bucket in order.buckets
+            for few in (bucket.examples[first : first + size] for first in range(0, len(bucket.examples), size))
+        ]
+        self.batches = batches[window.rank :: window.world_size]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        return iter(self.batches)

@@ -44,7 +44,7 @@ def first_examples(data: Local, seed: int, count: int = SHOWN) -> tuple[list[See
     seen: list[Seen] = []
     broken: list[tuple[str, str, str]] = []
     for slot in range(min(count, n)):
-        index = order(slot)[1]
+        index = order.key(slot).example
         try:
             seen.append(_seen(data, index, seed, slot, n))
         except Fault as fault:

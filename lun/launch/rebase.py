@@ -51,9 +51,9 @@ def list_changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     return changes
 
 
-def rebased_slot(slot: int, n_before: int, n_now: int) -> int:
-    """The first slot of the next epoch, counted in today's data; a slot that begins an epoch stays its beginning."""
-    return -(-slot // n_before) * n_now
+def next_epoch(slot: int, n_before: int) -> int:
+    """The epoch that begins next after `slot`; a slot that begins an epoch stays its beginning."""
+    return -(-slot // n_before)
 
 
 def _setting_that_keeps(global_batch: int, devices: int, accumulate: int) -> str:

@@ -21,12 +21,13 @@ from lun.data.overlap import warn_of_overlap
 from lun.data.sampler import Window
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
+from lun.launch.cache import CacheMoments
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import PartSize, Plan
 from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
-from lun.launch.rebase import compare_data, list_changes, rebased_slot
+from lun.launch.rebase import compare_data, list_changes, next_epoch
 from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory
@@ -123,6 +124,7 @@ class Session:
     def show_plan(self) -> None:
         for line in self.plan().lines():
             log.info("%s", line)
+        self.data.describe()
 
     def say_how_to_train(self, words: Sequence[str]) -> None:
         log.info("note[CLI01]: this was only the plan; nothing was trained")
@@ -194,13 +196,13 @@ class Session:
         stored = self.resume.stored if self.resume else {}
         if not stored.get("data") or not list_changes(stored["data"], self.data.state_dict_of_data()):
             return None
-        slot = rebased_slot(stored["position"]["slot"], stored["data"]["n"], self.data.n)
-        log.info("note: data or batch changed as accepted; going on at the start of epoch %d", slot // self.data.n)
-        return slot
+        epoch = next_epoch(stored["position"]["slot"], stored["data"]["n"])
+        log.info("note: data or batch changed as accepted; going on at the start of epoch %d", epoch)
+        return self.data.start_of(epoch)
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         own = build_callbacks(self.settings.lightning("callbacks"))
-        callbacks = [position, *own, stops, FinalCheckpoint()]
+        callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path)

@@ -1,5 +1,6 @@
 """Small data sets, and what a run left behind."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,20 @@ def make_pictures(root: Path, count: int, seed: int = 0) -> Path:
         pixels = numbers.integers(0, 256, (8, 8, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(root / "img" / f"{i:03}.png")
         (root / "txt" / f"{i:03}.txt").write_text(f"{COLOURS[i % 3]} noise {i}\n")
+    return root
+
+
+def make_shapes(root: Path, sizes: Sequence[tuple[int, int]]) -> Path:
+    """Random pictures of the given (width, height) with captions, every second with a mask."""
+    numbers = np.random.default_rng(1)
+    for folder in ("img", "txt", "mask"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for i, (width, height) in enumerate(sizes):
+        pixels = numbers.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(root / "img" / f"{i:03}.png")
+        (root / "txt" / f"{i:03}.txt").write_text(f"{COLOURS[i % 3]} noise {i}\n")
+        if i % 2:
+            Image.fromarray(pixels[..., 0]).save(root / "mask" / f"{i:03}.png")
     return root
 
 

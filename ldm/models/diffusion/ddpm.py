@@ -17,6 +17,7 @@ from ldm.diffusion.prediction import Prediction
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
+from ldm.models.diffusion.masks import latent_mask
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start, require_weights, restored_networks, start_networks
 from ldm.modules.encoders.conditioner import Conditioner
@@ -138,14 +139,15 @@ class DDPM(TrainedModel):
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
-        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws)
+        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws, batch)
         loss = losses.weighted.mean()
         self.log_step({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
         return loss
 
-    def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws) -> Losses:
+    def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
+        """Losses of x0, where the batch's `mask` says and as much as its `weight` says."""
         assert self.model is not None
-        return self.objective(self.model, x0, cond, draws)
+        return self.objective(self.model, x0, cond, draws, latent_mask(batch.get("mask"), x0), batch.get("weight"))
 
     def current_rate(self) -> float:
         return self.trainer.optimizers[0].param_groups[0]["lr"]
@@ -158,7 +160,7 @@ class DDPM(TrainedModel):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None), draws))
+        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch))
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -167,7 +169,8 @@ class DDPM(TrainedModel):
             # The precision's context too: Lightning leaves it before this hook, and latents are in half precision.
             with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
-                    self.validation.add("_ema", self.losses(x0.to(self.device), self.condition(batch, None), draws))
+                    losses = self.losses(x0.to(self.device), self.condition(batch, None), draws, batch)
+                    self.validation.add("_ema", losses)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
@@ -276,9 +279,8 @@ class LatentDiffusion(DDPM):
         """Set `scale_factor` to 1 / standard deviation of the first batch's latents (rank 0's, for all ranks)."""
         batch = next(iter(self.trainer.datamodule.train_dataloader()))
         self.scale_factor.fill_(1.0)
-        latents = self.encode(
-            {**batch, self.first_stage_key: batch[self.first_stage_key].to(self.device)}, self.draws(batch)
-        )
+        source = "moments" if "moments" in batch else self.first_stage_key
+        latents = self.encode({**batch, source: batch[source].to(self.device)}, self.draws(batch))
         self.scale_factor.fill_(self.trainer.strategy.broadcast(1.0 / latents.std().item()))
         log.info("scale_factor %.5f, measured on the first batch", self.scale_factor.item())
 
@@ -287,7 +289,8 @@ class LatentDiffusion(DDPM):
         """A scaled sample of the first stage's posterior: (b, z, h/f, w/f)."""
         moments = batch.get("moments")
         if moments is None:
-            moments = self.first_stage_model.encode_moments(super().encode(batch, draws))
+            # Laid out as cached ones are: a convolution's last bits depend on the order of channels in memory.
+            moments = self.first_stage_model.encode_moments(super().encode(batch, draws)).contiguous()
         mean, log_variance = moments.chunk(2, dim=1)
         noise = draws.normal("first_stage", mean.shape[1:]).to(mean)
         return (mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise) * self.scale_factor

@@ -61,12 +61,19 @@ class Sampling:
     eta: float = 0.0
 
 
-def sample_captions(model: Previewed, captions: Sequence[str], seeds: Sequence[int], how: Sampling) -> Tensor:
+def sample_captions(
+    model: Previewed,
+    captions: Sequence[str],
+    seeds: Sequence[int],
+    how: Sampling,
+    sides: tuple[int, int] | None = None,
+) -> Tensor:
     """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1].
 
-    A sample depends on its caption and seed alone, not on what is drawn beside it.
+    A sample depends on its caption and seed alone, not on what is drawn beside it. `sides` is (h, w) of what is
+    noised; by default a square of the model's `image_size`.
     """
-    shape = (model.channels, model.image_size, model.image_size)
+    shape = (model.channels, *(sides or (model.image_size, model.image_size)))
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
     noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
     latents = sample(
@@ -88,16 +95,16 @@ def log_images(model: Previewed, batch: dict[str, Any], count: int, how: Samplin
     """Pictures of the first `count` examples of a batch, each (n, 3, H, W) in about [-1, 1].
 
     inputs, reconstruction (encoded and decoded again, by a latent model) and, unless `how` is None, samples of their
-    captions.
+    captions, in the size of the batch. A batch of cached moments has no inputs to show.
     """
     with previewing(model):
         few = {name: value[:count] for name, value in batch.items()}
-        pictures = few[model.first_stage_key].movedim(-1, 1)
         x0 = model.encode(few, model.draws(few))
-        shown = {"inputs": pictures}
-        if x0.shape != pictures.shape:
+        shown = {} if "moments" in few else {"inputs": few[model.first_stage_key].movedim(-1, 1)}
+        if "inputs" not in shown or x0.shape != shown["inputs"].shape:
             shown["reconstruction"] = model.decode(x0)
         if how is not None:
             seeds = [int(slot) for slot in few["slot"]]
-            shown["samples"] = sample_captions(model, few.get("caption", [""] * len(seeds)), seeds, how)
+            captions = few.get("caption", [""] * len(seeds))
+            shown["samples"] = sample_captions(model, captions, seeds, how, (x0.shape[-2], x0.shape[-1]))
         return shown

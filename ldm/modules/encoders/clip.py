@@ -1,11 +1,11 @@
 """CLIP's text encoder, which Stable Diffusion 1.x is told captions by (Radford et al. 2021, arXiv 2103.00020)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from ldm.checkpoint.hollow import hollow, is_hollow
@@ -17,11 +17,12 @@ from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
 from ldm.diffusion.conditioning import Conditioning
-from ldm.errors import Fault
-from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer, token_ids
+from ldm.modules.encoders.chunks import LengthReport, chunked, count_chunks
+from ldm.modules.encoders.tokenizer import BUILT_IN, END, START, clip_tokenizer, plain, token_ids
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
+WHERE = "model.params.cond_stage_config.params"
 NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
 
 
@@ -31,7 +32,8 @@ class FrozenCLIPEmbedder(nn.Module):
     version     folder of the encoder or of a whole pipeline, or a hub id; gives architecture, and weights where no
                 whole checkpoint gives them
     device      has no effect: the trainer places the model; old configs name it
-    max_length  tokens a caption; longer ones are cut, shorter ones padded
+    max_length  tokens a caption; longer ones are cut, shorter ones padded. 150, 225, ... read a caption in chunks of 75
+                that end between tags, each with a start and an end of its own
     tokenizer   `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
     ckpt_path   a file or folder to take the weights from instead; of a whole checkpoint, its text encoder
     layer       `penultimate` leaves out the last layer but not the last norm ("clip skip 2"), `hidden` the norm as well
@@ -60,7 +62,8 @@ class FrozenCLIPEmbedder(nn.Module):
         home = _home(version, weights_needed=own_weights and not ckpt_path)
         weights = ckpt_path or str(home) if own_weights else None
         settings = _text_config(home, config or {})
-        _check_length(max_length, settings)
+        self.chunks = count_chunks(max_length, settings.max_position_embeddings, f"{WHERE}.max_length")
+        self.report = LengthReport(max_length if self.chunks > 1 else max_length - 2)
         with hollow() if weights else nullcontext():
             self.transformer = CLIPTextModel(settings)
         keys = self.transformer.state_dict()
@@ -69,13 +72,31 @@ class FrozenCLIPEmbedder(nn.Module):
             self._load(weights)
 
     def forward(self, captions: list[str]) -> Conditioning:
-        """context: (b, max_length, width)."""
-        tokens = token_ids(self.tokenizer, captions, self.max_length, padding=END).to(self.transformer.device)
+        """context: (b, max_length, width), or (b, 77 chunks, width) where captions go in chunks."""
+        if not self.report.done:
+            self.report.see([len(ids) for ids in self._ids(captions)])
+        tokens = self._tokens(captions).to(self.transformer.device)
+        states = self._states(tokens.flatten(0, -2))
+        return Conditioning(context=states.reshape(len(captions), -1, states.shape[-1]))
+
+    def _tokens(self, captions: list[str]) -> Tensor:
+        """(b, max_length), or (b, chunks, 77)."""
+        if self.chunks > 1:
+            return chunked(captions, self.chunks, self._ids, START, END, END)
+        return token_ids(self.tokenizer, captions, self.max_length, padding=END)
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.tokenizer(plain(texts), add_special_tokens=False, verbose=False).input_ids
+        return ids
+
+    def _states(self, tokens: Tensor) -> Tensor:
         if self.layer == "last":
-            return Conditioning(context=self.transformer(tokens).last_hidden_state)
+            last: Tensor = self.transformer(tokens).last_hidden_state
+            return last
         states = self.transformer(tokens, output_hidden_states=True).hidden_states
         norm = self.transformer.final_layer_norm if self.layer == "penultimate" else nn.Identity()
-        return Conditioning(context=norm(states[-2]))
+        normed: Tensor = norm(states[-2])
+        return normed
 
     def to_disk(self, state: State) -> State:
         """This module's keys to CompVis' (`transformer.text_model...`), without `cond_stage_model.`."""
@@ -109,13 +130,3 @@ def _text_config(home: Path | None, changes: Mapping[str, Any]) -> CLIPTextConfi
         stored = stored.get("text_config", stored)
     stored = {key: value for key, value in stored.items() if key not in NOT_ARCHITECTURE}
     return CLIPTextConfig(**{**(stored or CLIP_L_CONFIG), **changes})
-
-
-def _check_length(max_length: int, settings: CLIPTextConfig) -> None:
-    if max_length > settings.max_position_embeddings:
-        raise Fault(
-            "CFG03",
-            f"max_length={max_length} is more than the text encoder has places for",
-            where="model.params.cond_stage_config.params.max_length",
-            why=f"it was made for {settings.max_position_embeddings} tokens",
-        )

@@ -46,12 +46,15 @@ def clip_tokenizer(name: str, max_length: int) -> CLIPTokenizer:
 def token_ids(tokenizer: CLIPTokenizer, captions: Sequence[str], length: int, padding: int) -> Tensor:
     """Tokens of captions between the marks of start and end: (b, length) int64.
 
-    Longer captions are cut, shorter ones filled with the token `padding`. The marks themselves are taken out of
-    captions, since the library would read them as what they mark.
+    Longer captions are cut, shorter ones filled with the token `padding`.
     """
-    plain = [caption.replace(vocabulary.START, " ").replace(vocabulary.END, " ") for caption in captions]
-    rows = tokenizer(plain, truncation=True, max_length=length).input_ids
+    rows = tokenizer(plain(captions), truncation=True, max_length=length).input_ids
     return torch.tensor([row + [padding] * (length - len(row)) for row in rows]).view(-1, length)
+
+
+def plain(captions: Sequence[str]) -> list[str]:
+    """Captions without the marks of start and end, which the library would read as what they mark."""
+    return [caption.replace(vocabulary.START, " ").replace(vocabulary.END, " ") for caption in captions]
 
 
 def vocabulary_folder(name: str) -> Path:

@@ -34,4 +34,11 @@ def test_pictures_of_different_sizes_are_refused():
 
 def test_examples_with_different_keys_are_refused():
     with pytest.raises(Fault, match="DAT09"):
-        collate([example(0), example(1) | {"weight": 1.0}])
+        collate([example(0), example(1) | {"crop": (0, 0)}])
+
+
+def test_an_example_without_mask_or_weight_counts_in_full():
+    masked = example(0) | {"weight": 0.5, "mask": torch.zeros(2, 2)}
+    batch = collate([masked, example(1)])
+    assert batch["weight"].tolist() == [0.5, 1.0]
+    assert batch["mask"].flatten(1).sum(1).tolist() == [0.0, 4.0]

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.pictures import Painted
 
 from ldm.errors import Fault
 from lun.data.keyed import Keyed
+from lun.data.offers import Offers
 
 GOOD = torch.zeros(2, 2, 3)
 
@@ -103,3 +105,41 @@ def test_only_the_first_example_is_looked_at():
     assert keyed[0, 0]["slot"] == 0
     data.found = {"image": GOOD + 200, "caption": "a"}
     assert keyed[1, 1]["slot"] == 1
+
+
+def test_weights_of_the_dataset_reach_the_example():
+    keyed = Keyed(Painted([(8, 8)] * 3, weights=[1.0, 0.25, 2.0]), 0)
+    assert [keyed[0, index]["weight"] for index in range(3)] == [1.0, 0.25, 2.0]
+    assert "weight" not in Keyed(Painted([(8, 8)]), 0)[0, 0]
+
+
+def test_a_picture_of_a_bucket_tells_its_sizes_height_first():
+    example = Keyed(Painted([(100, 50)]), 0)[0, 0, (32, 32)]
+    assert example["original_size"] == (50, 100)
+    assert example["target_size"] == (32, 32)
+    assert example["crop"] == (0, 16)
+    assert example["image"].shape == (32, 32, 3)
+
+
+def test_a_dataset_that_ignores_the_size_is_refused():
+    class Stubborn(Painted):
+        def example(self, index, draws, size=None):
+            return super().example(index, draws)
+
+    with pytest.raises(Fault, match="picture of another size") as caught:
+        Keyed(Stubborn([(8, 8)]), 0)[0, 0, (16, 8)]
+    assert caught.value.why == "16 x 8 was asked for, 2 x 2 came"
+
+
+@pytest.mark.parametrize(
+    "offered", [{"repeats": [1, 0]}, {"weights": [1.0, -1.0]}, {"weights": [1.0, float("nan")]}, {"repeats": [1]}]
+)
+def test_offers_that_make_no_sense_are_refused(offered):
+    offers = Offers(Painted([(8, 8)] * 2, **offered))
+    with pytest.raises(Fault, match="DAT08"):
+        offers.repeats(), offers.weights()
+
+
+def test_a_dataset_without_sizes_cannot_be_read_in_buckets():
+    with pytest.raises(Fault, match="cannot be read in buckets"):
+        Offers(Plain(None)).sizes()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from PIL import Image
+from support.pictures import Painted
 
 from ldm.errors import Fault
 from ldm.position import Position
@@ -16,6 +17,7 @@ from ldm.util import built_by_owner
 from lun.data.module import DataModuleFromConfig
 from lun.data.sampler import Window
 
+TWO = Window(2)
 DEMO = Path(__file__).parents[4] / "configs/demo/data"
 
 
@@ -178,3 +180,75 @@ def test_the_demo_pictures_are_read():
     assert module.n == 168
     assert batch["image"].shape == (4, 32, 32, 3)
     assert all("background" in caption for caption in batch["caption"])
+
+
+@pytest.fixture
+def painted(monkeypatch):
+    """A data module over pictures in memory."""
+    module = types.ModuleType("pictures_of_this_test")
+    module.Painted = Painted
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def make(sizes: list, *, follow: Window = TWO, more: dict | None = None, **params: object) -> DataModuleFromConfig:
+        given = {"sizes": sizes} | (more or {})
+        made = data(train={"target": "pictures_of_this_test.Painted", "params": given}, **params)
+        made.follow(Position(), follow, seed=0, total_steps=10)
+        return made
+
+    return make
+
+
+def test_repeated_examples_fill_an_epoch(painted):
+    module = painted([(8, 8)] * 3, more={"repeats": [3, 1, 2]})
+    assert module.n == 6
+    captions = [caption for batch in islice(module.train_dataloader(), 3) for caption in batch["caption"]]
+    assert sorted(captions) == ["picture 0"] * 3 + ["picture 1"] + ["picture 2"] * 2
+
+
+def test_weights_are_a_column_of_the_batch(painted):
+    module = painted([(8, 8)] * 2, more={"weights": [0.5, 0.5]})
+    assert next(iter(module.train_dataloader()))["weight"].tolist() == [0.5, 0.5]
+
+
+def test_buckets_give_batches_of_one_size_with_what_sdxl_is_told(painted):
+    module = painted([(64, 64)] * 4 + [(128, 64)] * 4, buckets={"resolutions": [64], "step": 16})
+    shapes = {tuple(batch["image"].shape[1:3]) for batch in islice(module.train_dataloader(), 4)}
+    assert shapes == {(64, 64), (48, 80)}
+    batch = next(iter(module.train_dataloader()))
+    assert batch["target_size"].tolist() == [list(batch["image"].shape[1:3])] * 2
+    assert {"original_size", "crop"} <= batch.keys()
+
+
+def test_a_position_in_buckets_begins_where_it_stopped(painted):
+    sizes, buckets = [(64, 64)] * 5 + [(128, 64)] * 4, {"resolutions": [64], "step": 16}
+    straight = slots(painted(sizes, buckets=buckets).train_dataloader(), 9)
+    late = painted(sizes, buckets=buckets)
+    late.follow(Position(step=4, slot=8), TWO, seed=0, total_steps=10)
+    assert slots(late.train_dataloader(), 5) == straight[4:]
+
+
+def test_buckets_are_part_of_what_a_resume_compares(painted):
+    one, two = (painted([(64, 64)] * 4, buckets={"resolutions": [side], "step": 16}) for side in (64, 96))
+    assert one.fingerprint() != two.fingerprint() != painted([(64, 64)] * 4).fingerprint()
+
+
+def test_an_epoch_of_buckets_begins_with_a_whole_batch(painted):
+    module = painted([(64, 64)] * 3, buckets={"resolutions": [64]})
+    assert [module.start_of(epoch) for epoch in range(4)] == [0, 2, 6, 8]
+    module.position.slot = 6
+    assert module.epoch == 2
+
+
+def test_a_cache_that_was_not_filled_gives_no_loader(painted):
+    with pytest.raises(RuntimeError, match="cache_moments"):
+        painted([(8, 8)] * 2, cache=True).train_dataloader()
+
+
+def test_cached_moments_are_read_without_workers_unless_asked_for():
+    assert data(batch_size=8, num_workers=None, cache=True).num_workers == 0
+    assert data(batch_size=8, num_workers=2, cache=True).num_workers == 2
+
+
+def test_a_share_of_bad_pictures_is_a_share():
+    with pytest.raises(Fault, match="max_bad_fraction"):
+        data(max_bad_fraction=5)

@@ -35,16 +35,17 @@ def step_of_all_ranks(n: int, mb: int, accumulate: int, ranks: int, start: int) 
 def test_a_window_is_shared_out_exactly_over_ranks_and_micro_batches(mb, accumulate, ranks, steps, n):
     size = Window(mb, accumulate, ranks).global_batch
     keys = step_of_all_ranks(n, mb, accumulate, ranks, steps * size)
-    assert [slot for slot, _ in keys] == list(range(steps * size, (steps + 1) * size))
+    assert [key.slot for key in keys] == list(range(steps * size, (steps + 1) * size))
 
 
 @law
 @given(n=examples, seed=st.integers(0, 2**31), epoch=st.integers(0, 1000))
 def test_every_epoch_is_a_permutation(n, seed, epoch):
     order = Order(n, seed)
-    met = [order(slot) for slot in range(epoch * n, (epoch + 1) * n)]
-    assert {where for where, _ in met} == {epoch}
-    assert sorted(index for _, index in met) == list(range(n))
+    met = [order.key(slot) for slot in range(epoch * n, (epoch + 1) * n)]
+    assert {order.epoch(key.slot) for key in met} == {epoch}
+    assert order.start_of(epoch) == epoch * n
+    assert sorted(key.example for key in met) == list(range(n))
 
 
 @law
@@ -70,28 +71,28 @@ def test_without_ranks_the_examples_come_in_the_order_of_their_slots():
 
 
 def test_epochs_are_shuffled_differently_and_by_the_seed():
-    first, second = ([Order(50, 0)(slot)[1] for slot in range(start, start + 50)] for start in (0, 50))
-    other = [Order(50, 1)(slot)[1] for slot in range(50)]
+    first, second = ([Order(50, 0).key(slot)[1] for slot in range(start, start + 50)] for start in (0, 50))
+    other = [Order(50, 1).key(slot)[1] for slot in range(50)]
     assert first != second
     assert first != other
 
 
 def test_an_unshuffled_order_repeats_the_dataset():
     order = Order(3, 0, shuffle=False)
-    assert [order(slot) for slot in range(5)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    assert [order.key(slot)[:2] for slot in range(5)] == [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1)]
 
 
 def test_slots_may_be_asked_for_in_any_order():
     order = Order(7, 3)
-    forwards = [order(slot) for slot in range(70)]
-    assert [order(slot) for slot in reversed(range(70))] == forwards[::-1]
+    forwards = [order.key(slot) for slot in range(70)]
+    assert [order.key(slot) for slot in reversed(range(70))] == forwards[::-1]
 
 
 def test_at_most_two_permutations_are_kept():
     order = Order(2, 0)
     for slot in range(20):
-        order(slot)
-    assert sorted(order._kept) == [8, 9]
+        order.key(slot)
+    assert sorted(order.shuffles.kept) == [8, 9]
 
 
 def test_the_position_is_read_when_the_iteration_begins():
@@ -100,7 +101,7 @@ def test_the_position_is_read_when_the_iteration_begins():
     position.slot = 10
     batches = iter(sampler)
     position.slot = 50
-    assert [slot for slot, _ in next(batches)] == [10, 11]
+    assert [key.slot for key in next(batches)] == [10, 11]
 
 
 def test_the_length_is_told_but_does_not_end_the_stream():
@@ -114,7 +115,7 @@ def test_the_length_is_told_but_does_not_end_the_stream():
 def test_validation_reads_every_example_once_over_the_ranks(n, mb, ranks, shuffle):
     samplers = [OnceBatchSampler(Order(n, 0, shuffle), Window(mb, 1, ranks, rank)) for rank in range(ranks)]
     met = Counter(key for sampler in samplers for batch in sampler for key in batch)
-    assert met == Counter((index, index) for index in range(n))
+    assert met == Counter((index, index, None) for index in range(n))
     assert all(len(list(sampler)) == len(sampler) for sampler in samplers)
 
 

@@ -1,0 +1,33 @@
+"""Whether two runs ended in the same state, to the bit."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from support.runs import load, newest_run
+
+
+def differences(a: Any, b: Any, at: str = "") -> list[str]:
+    """Where two checkpoints differ in any bit."""
+    if isinstance(a, torch.Tensor):
+        return [] if torch.equal(a, b) and a.dtype == b.dtype else [at]
+    if isinstance(a, dict):
+        found = [f"{at}.{key} on one side only" for key in a.keys() ^ b.keys()]
+        return found + [d for key in a.keys() & b.keys() for d in differences(a[key], b[key], f"{at}.{key}")]
+    if isinstance(a, list | tuple):
+        same = len(a) == len(b)
+        return (
+            [d for i, (x, y) in enumerate(zip(a, b, strict=False)) for d in differences(x, y, f"{at}[{i}]")]
+            if same
+            else [at]
+        )
+    return [] if a == b else [at]
+
+
+def final_state(logs: Path) -> dict[str, Any]:
+    """The last checkpoint without what names the attempt."""
+    checkpoint = load(newest_run(logs) / "checkpoints/last.ckpt")
+    checkpoint.pop("callbacks", None)
+    for name in ("attempt", "resumed_from"):
+        checkpoint["lun"].pop(name)
+    return checkpoint

@@ -1,0 +1,89 @@
+"""A bad picture in the middle of a run: replaced, listed, and past a limit the end."""
+
+import csv
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from support.pictures import Painted
+
+from ldm.errors import Fault
+from ldm.position import Position
+from lun.data.keyed import Keyed
+from lun.data.loader import Loader
+from lun.data.order import Key, Order
+from lun.data.rejects import RejectedList, Rejection, Replacing
+from lun.data.sampler import PositionBatchSampler, Window
+
+N = 20
+
+
+def read(workers: int, folder: Path | None, start: int = 0, limit: float = 0.2) -> list[dict]:
+    order = Order(N, 0)
+    sampler = PositionBatchSampler(order, Window(4), Position(slot=start), total_batches=10)
+    rejected = RejectedList(N, limit, lambda: folder)
+    keyed = Keyed(Painted([(8, 8)] * N, bad=(3, 7)), 0)
+    return list(islice(Loader(keyed, sampler, order.another, rejected.add, num_workers=workers), 5 - start // 4))
+
+
+def listed(folder: Path) -> list[list[str]]:
+    with (folder / "rejected.csv").open() as lines:
+        return list(csv.reader(lines))
+
+
+def test_bad_pictures_are_replaced_alike_in_workers_and_after_a_resume(tmp_path):
+    here, there, resumed = read(0, None), read(2, tmp_path), read(0, None, start=8)
+    assert not any("picture 3" in caption or "picture 7" in caption for batch in here for caption in batch["caption"])
+    assert torch.cat([batch["slot"] for batch in here]).tolist() == list(range(20))
+    for one, other in zip([*here, *here[2:]], [*there, *resumed], strict=True):
+        assert torch.equal(one["image"], other["image"])
+        assert one["caption"] == other["caption"]
+
+
+def test_what_was_rejected_is_listed_once_over_attempts(tmp_path):
+    for _ in range(2):
+        read(0, tmp_path / "data")
+    rows = listed(tmp_path / "data")
+    assert rows[0] == ["path", "reason"]
+    assert sorted(rows[1:]) == [["img/3.png", "truncated"], ["img/7.png", "truncated"]]
+
+
+def test_the_first_one_is_told(tmp_path, caplog):
+    read(0, tmp_path)
+    assert sum(message.startswith("warning[DAT06]: img/") for message in caplog.messages) == 1
+
+
+def test_beyond_the_limit_the_run_stops(tmp_path):
+    with pytest.raises(Fault) as caught:
+        read(0, tmp_path, limit=0.05)
+    assert caught.value.id == "DAT06"
+    assert caught.value.what == "2 of 20 images (0.1 of them) cannot be read"
+    assert len(listed(tmp_path)) == 3
+
+
+def test_a_single_bad_picture_beyond_the_limit_is_named(tmp_path):
+    with pytest.raises(Fault, match=r"cannot read image img/[37]\.png"):
+        read(0, tmp_path, limit=0.0)
+
+
+def test_a_dataset_of_bad_pictures_is_a_fault_and_no_endless_search():
+    order = Order(2, 0)
+    with pytest.raises(Fault, match="DAT06"):
+        Replacing(Keyed(Painted([(8, 8)] * 2, bad=(0, 1)), 0), order.another)[Key(0, 0)]
+
+
+def test_other_faults_are_not_hidden():
+    class Broken(Painted):
+        def example(self, index, draws, size=None):
+            raise Fault("DAT08", "of the dataset itself")
+
+    order = Order(2, 0)
+    with pytest.raises(Fault, match="DAT08"):
+        Replacing(Keyed(Broken([(8, 8)] * 2), 0), order.another)[Key(0, 0)]
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RejectedList(10, 0.5, lambda: None).add([Rejection("a.png", "why", Fault("DAT06", "what"))])
+    assert list(tmp_path.iterdir()) == []
