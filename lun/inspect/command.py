@@ -43,11 +43,15 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def _inspect(asked: argparse.Namespace) -> int:
     console.configure(None)
-    logging.getLogger("lun.data.selection").setLevel(logging.WARNING)  # the table says it in its own words
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
     folder = _folder(asked.output, asked.folder)
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
-    return _report(given, folder, kinds)
+    teller = logging.getLogger("lun.data.selection")
+    teller.setLevel(logging.WARNING)  # the table says it in its own words
+    try:
+        return _report(given, folder, kinds)
+    finally:
+        teller.setLevel(logging.NOTSET)
 
 
 def _folder(output: str | None, source: str) -> Path:

@@ -83,7 +83,8 @@ def read_flat(root: Path, top: Listing, asked: Asked) -> Found | None:
 def _flat(root: Path, images: str, captions: str, inside: Listing, texts: dict[str, str], asked: Asked) -> Found:
     pairs = Pairs(root, asked)
     pairs.add(images, inside, texts)
-    words = f"flat ({images or '.'}/ + {captions or '.'}/), {len(inside.images):,} images"
+    places = f"{images}/ + {captions}/" if images != captions else "captions beside images"
+    words = f"flat ({places}), {len(inside.images):,} images"
     return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped)
 
 

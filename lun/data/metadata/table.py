@@ -152,7 +152,8 @@ class Rows:
         try:
             found = list(map(known.__getitem__, tags))
         except (KeyError, TypeError):  # a tag not met so far, or none at all
-            found = [number for number in map(self._number_of, tags) if number >= 0]
+            numbered = (known[tag] if type(tag) is str and tag in known else self._number_of(tag) for tag in tags)
+            found = [number for number in numbered if number >= 0]
         self.tags.fromlist(found)
         self.lengths.append(len(found))
         for name, value in numbers.items():

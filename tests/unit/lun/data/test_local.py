@@ -13,6 +13,7 @@ from support.board import put_board
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.columnar import Columnar
 from lun.data.listing import EXTENSIONS
 from lun.data.local import Local
 from lun.data.overlap import warn_of_overlap
@@ -387,7 +388,7 @@ def test_parts_of_a_split_do_not_overlap(tmp_path, caplog):
     )
     with caplog.at_level(logging.WARNING):
         warn_of_overlap(train, validation)
-    assert caplog.text == ""
+    assert "DAT10" not in caplog.text
 
 
 @pytest.mark.parametrize(("several", "seen"), [(False, {"a b, c d"}), (True, {"a b,", "c d"})])
@@ -405,3 +406,7 @@ def test_filters_by_tags_can_leave_the_text_alone(tmp_path):
     (tmp_path / "b.txt").write_text("c")
     data = Local(str(tmp_path), metadata_params={"blacklist_tags": ["c"], "words": "text"})
     assert [data.caption(index) for index in range(len(data))] == ["b,a"]
+
+
+def test_a_folder_answers_what_samplers_and_caches_ask(tmp_path):
+    assert isinstance(Local(str(put(tmp_path, "a.png", "a.txt"))), Columnar)
