@@ -25,12 +25,32 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
     What is on this machine is taken as it is; otherwise these files and those of `wanted` are downloaded.
     Raises `Fault` MOD01 at once if the name is none, the hub does not answer, or it does not have the model.
     """
+    repository, revision = _parsed(name)
+    if (folder := _cached(repository, revision)) and any(any(folder.glob(file)) for file in needed):
+        return folder
+    _require_hub(name, repository)
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=[*needed, *wanted]))
+    except (HfHubHTTPError, RepositoryNotFoundError, OSError) as error:
+        why = f"{constants.ENDPOINT}: {(str(error) or type(error).__name__).splitlines()[0]}"
+        raise Fault("MOD01", f'cannot download the model "{name}"', why=why) from error
+
+
+def require_hub_id(name: str) -> None:
+    """Raise the `Fault` MOD01 that loading the model `name` would end with, as far as that can be told at once."""
+    repository, revision = _parsed(name)
+    if _cached(repository, revision) is None:
+        _require_hub(name, repository)
+
+
+def _parsed(name: str) -> tuple[str, str | None]:
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise Fault("MOD01", f'cannot find the model "{name}"', why="no such folder, and it is not a hub id (org/name)")
-    repository, revision = match.groups()
-    if (folder := _cached(repository, revision)) and any(any(folder.glob(file)) for file in needed):
-        return folder
+    return match[1], match[2]
+
+
+def _require_hub(name: str, repository: str) -> None:
     if reason := unreachable():
         raise Fault(
             "MOD01",
@@ -39,11 +59,6 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
             fix=f"on a machine with internet: hf download {repository} --local-dir models/{repository.split('/')[1]}\n"
             "then give that folder instead of the name; or start from a file: --init-from FILE",
         )
-    try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=[*needed, *wanted]))
-    except (HfHubHTTPError, RepositoryNotFoundError, OSError) as error:
-        why = f"{constants.ENDPOINT}: {(str(error) or type(error).__name__).splitlines()[0]}"
-        raise Fault("MOD01", f'cannot download the model "{name}"', why=why) from error
 
 
 def pipeline_folder(name: str) -> Path:

@@ -150,8 +150,14 @@ class TrainedModel(LightningModule):
         ema.load_resume_state(stored["resume"] or here)  # files of 2022 count otherwise
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """CompVis averages `self.model`, so its names do not begin with `model.`."""
-        return {name.removeprefix("model."): tensor for name, tensor in self.to_disk(state).items()}
+        """CompVis averages `self.model`, so its names do not begin with `model.`.
+
+        A part that joins tensors on disk keeps its names in memory: the EMA is loaded into views, never into copies.
+        """
+        joined = tuple(p for p, part in self.disk_parts().items() if getattr(part, "joins_tensors", False))
+        own = {name: tensor for name, tensor in state.items() if name.startswith(joined)}
+        disk = self.to_disk({name: tensor for name, tensor in state.items() if name not in own})
+        return {name.removeprefix("model."): tensor for name, tensor in disk.items()} | own
 
     @contextmanager
     def ema_scope(self) -> Iterator[None]:

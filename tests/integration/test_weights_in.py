@@ -151,6 +151,18 @@ def test_a_checkpoint_that_lacks_a_part_says_what_it_holds(
     assert "vae.safetensors holds: VAE" in said
 
 
+def test_a_text_encoder_that_only_the_hub_has_is_a_fault_before_anything_is_written(
+    lun: Lun, state: dict[str, Tensor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest = {key: value for key, value in state.items() if not key.startswith("cond_stage_model.")}
+    write_safetensors(tmp_path / "sd.safetensors", rest)
+    encoder = "model.params.cond_stage_config={target: ldm.modules.encoders.clip.FrozenCLIPEmbedder, "
+    encoder += "params: {version: no-such-organisation/no-such-model}}"
+    assert lun("-t", encoder, "--init-from", str(tmp_path / "sd.safetensors")) == 4
+    assert 'error[MOD01]: cannot find the model "no-such-organisation/no-such-model"' in capsys.readouterr().err
+    assert not (tmp_path / "logs").exists()
+
+
 def test_broken_weights_end_the_start_with_their_name(
     lun: Lun, state: dict[str, Tensor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

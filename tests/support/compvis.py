@@ -35,8 +35,8 @@ def random_checkpoint(config: dict[str, Any], seed: int = 0) -> dict[str, Tensor
             torch.nn.init.normal_(parameter, std=0.05, generator=generator)
         prefix = getattr(network, "disk_prefix", part.prefix)
         state |= {prefix + key: value.detach() for key, value in network.to_disk(dict(network.state_dict())).items()}
-    if any("transformer.text_model" in key for key in state):
-        state["cond_stage_model.transformer.text_model.embeddings.position_ids"] = torch.arange(77)[None]
+    words = [key for key in state if key.endswith("text_model.embeddings.token_embedding.weight")]
+    state |= {key.replace("token_embedding.weight", "position_ids"): torch.arange(77)[None] for key in words}
     return state | {name: torch.rand(1000, generator=generator) for name in SCHEDULE}
 
 

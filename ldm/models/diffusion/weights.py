@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from ldm.checkpoint.families import Family, text_encoders, unet_family
 from ldm.checkpoint.hollow import give_memory, hollow
+from ldm.checkpoint.hub import require_hub_id
 from ldm.checkpoint.load import fit, load_part
 from ldm.checkpoint.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
 from ldm.checkpoint.sniff import sniff
@@ -49,6 +51,14 @@ class Part:
         """Whether the recipe says where this part's weights come from, or that it shall have none."""
         params = self.recipe.get("params") or {}
         return any(params.get(name) for name in ("ckpt_path", "version", "from_scratch"))
+
+    @property
+    def hub_id(self) -> str | None:
+        """The model that a text encoder's `version` names on the hub, where its weights have to come from there."""
+        params = self.recipe.get("params") or {}
+        version = params.get("version")
+        own = params.get("ckpt_path") or params.get("from_scratch") or not version or Path(version).exists()
+        return None if own else str(version)
 
     def among(self, parts: Parts) -> State:
         """This part's tensors in a checkpoint, without prefix."""
@@ -94,11 +104,14 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     for own in filter(None, (part.own_path for part in parts.values())):
         if (path := find_weights(own)).is_file():
             sniff(path)
-    if start.ckpt_path:
-        checkpoint = open_checkpoint(start.ckpt_path)
-        fed = dict(start.fed(parts, checkpoint.outline))
+    checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
+    fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
+    for name, part in parts.items():
+        if part.hub_id and name not in fed:
+            require_hub_id(part.hub_id)
+    if checkpoint:
         if empty := [name for name in unnamed if name not in fed]:
-            raise _nameless(empty, parts, f"{start.ckpt_path} holds: {', '.join(checkpoint.describe().parts)}")
+            raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(checkpoint.describe().parts)}")
         for name, state in fed.items():
             _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
 

@@ -40,6 +40,7 @@ class OpenCLIPText(nn.Module):
     """
 
     shortened = False
+    joins_tensors = True  # on disk query, key and value are one tensor, so an average of them has names of its own
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]
     if not shortened:
         return {LOGIT_SCALE: ()}
     with torch.device("meta"), hollow():
-        layer = CLIPTextModel(CLIPTextConfig(**{**settings.to_dict(), "num_hidden_layers": 1, "vocab_size": 1}))
+        layer = CLIPTextModel(CLIPTextConfig(**{**settings.to_dict(), "num_hidden_layers": 1}))
         names = stand_ins(open_clip_from_transformers(layer.state_dict()), settings.hidden_size)
     number = settings.num_hidden_layers
     shapes = {key.replace("resblocks.1.", f"resblocks.{number}."): tuple(value.shape) for key, value in names.items()}

@@ -29,6 +29,7 @@ class SDXLConditioner(nn.Module):
     """
 
     disk_prefix = CONDITIONER
+    joins_tensors = True
 
     def __init__(
         self,
