@@ -104,6 +104,7 @@ def remarks(model: Model, to: Layout) -> list[str]:
         lines.append(
             f"its text encoder ({len(foreign)} tensors, such as {foreign[0]}) is one that other programs do not know:"
             " they find UNet and VAE in it and need prompt embeddings from elsewhere"
+            + (" (from_pretrained(OUT, text_encoder=None, tokenizer=None))" if to == "diffusers" else "")
         )
     elif "UNet" in model.parts and "text encoder" not in model.parts:
         lines.append("there is no text encoder in it: other programs need one from elsewhere")

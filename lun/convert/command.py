@@ -70,6 +70,7 @@ def _describe(model: Model) -> None:
     kind = TITLES[model.family] if model.family else "an autoencoder"
     prediction = f", predicts {model.facts.prediction}" if model.family else ""
     counts = ", ".join(f"{name} {count}" for name, count in model.parts.items())
-    log.info("model    %s%s (tensors: %s)", kind, prediction, counts)
-    if model.family and not heads_are_known(model.unet, model.family) and not model.facts.configs.get("unet"):
+    public = not model.family or heads_are_known(model.unet, model.family)
+    log.info("model    %s%s%s (tensors: %s)", "" if public else "built like ", kind, prediction, counts)
+    if not public and not model.facts.configs.get("unet"):
         log.warning("widths of another network than %s: its number of attention heads is assumed", kind)

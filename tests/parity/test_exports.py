@@ -34,6 +34,8 @@ from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.sampler import sample
 from ldm.modules.encoders.clip import CLIP_L_CONFIG, FrozenCLIPEmbedder
+from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder
+from ldm.modules.encoders.sdxl import SDXLConditioner
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from ldm.modules.networks.unet import UNet
 from lun.convert.command import run as convert
@@ -84,7 +86,8 @@ def noise() -> Tensor:
 
 def painted(pipeline: Any) -> Tensor:
     settings = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise(), "output_type": "latent"}
-    latents: Tensor = pipeline(PROMPT, height=64, width=64, **settings).images
+    # Without a word about what to avoid, XL's pipeline takes zeros, which no training has shown it.
+    latents: Tensor = pipeline(PROMPT, negative_prompt="", height=64, width=64, **settings).images
     return latents
 
 
@@ -93,7 +96,7 @@ def told(pipeline: Any, family: Kind) -> tuple[Conditioning, Conditioning]:
     if family != "sdxl":
         yes, no = pipeline.encode_prompt(PROMPT, "cpu", 1, True)
         return Conditioning(yes), Conditioning(no)
-    yes, no, pooled, no_pooled = pipeline.encode_prompt(PROMPT, device="cpu")
+    yes, no, pooled, no_pooled = pipeline.encode_prompt(PROMPT, device="cpu", negative_prompt="")
     sizes = torch.tensor([[64.0, 64, 0, 0, 64, 64]])
     return Conditioning(yes, pooled, sizes), Conditioning(no, no_pooled, sizes)
 
@@ -113,7 +116,7 @@ def test_the_folder_paints_the_latents_of_our_sampler(exported: Exported) -> Non
     theirs = painted(pipeline)
     assert theirs.abs().max() > 1
     # Not equal to the bit: diffusers sums the schedule in float32, we in float64.
-    assert (latents - theirs).abs().max() <= 2e-4 * theirs.abs().max()
+    assert (latents - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
 def test_the_single_file_opens_and_holds_the_same_networks_bit_for_bit(exported: Exported) -> None:
@@ -162,18 +165,26 @@ def test_v_prediction_and_zero_terminal_signal_reach_the_pipeline(tmp_path: Path
     network = UNet(ckpt_path=str(tmp_path / "folder")).eval()
     latents = ours(network, *told(pipeline, "sd1"), stable_path(zero_terminal_snr=True), "v")
     theirs = painted(pipeline)
-    assert (latents - theirs).abs().max() <= 2e-4 * theirs.abs().max()
+    assert (latents - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
-def test_our_own_text_encoder_and_unet_read_the_folder_too(tmp_path: Path) -> None:
-    """The whole of our side against the whole of theirs, prompt to latents."""
-    export(with_tokenizers(model("sd1")), tmp_path / "folder", Wish("diffusers"))
-    embedder = FrozenCLIPEmbedder(version=str(tmp_path / "folder")).eval()
-    network = UNet(ckpt_path=str(tmp_path / "folder")).eval()
+def test_our_own_text_encoders_and_unet_read_the_single_file_and_paint_the_same(exported: Exported) -> None:
+    """The whole of our side, from the file, against the whole of theirs, from the folder: prompt to latents."""
+    widths = {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1}
+    file = {"ckpt_path": str(exported.file)}
+    embedder: Any
+    if exported.family == "sdxl":
+        wide = {"hidden_size": 128, "intermediate_size": 32, "num_attention_heads": 2}
+        embedder = SDXLConditioner(size=64, clip=widths, open_clip=wide, **file)
+    elif exported.family == "sd2":
+        embedder = FrozenOpenCLIPEmbedder(config=widths, **file)
+    else:
+        embedder = FrozenCLIPEmbedder(config=widths, **file)
+    network = UNet(sample_size=8, **UNETS[exported.family], **file).eval()
     with torch.no_grad():
-        latents = ours(network, embedder([PROMPT]), embedder([""]), stable_path(), "eps")
-    theirs = painted(opened(tmp_path / "folder", "sd1"))
-    assert (latents - theirs).abs().max() <= 2e-4 * theirs.abs().max()
+        latents = ours(network, embedder.eval()([PROMPT]), embedder([""]), stable_path(), "eps")
+    theirs = painted(opened(exported.folder, exported.family))
+    assert (latents - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
 def test_a_vae_alone_opens_from_its_file_and_from_its_folder(tmp_path: Path) -> None:
