@@ -41,6 +41,9 @@ class Law(Protocol):
     def start_of(self, epoch: int) -> int:
         """The first place of `epoch`."""
 
+    def beginning(self, place: int) -> int:
+        """Where reading may begin: `place`, or the beginning of the batch that it lies in."""
+
     def another(self, key: Key, attempt: int) -> int:
         """The index of an example to read in place of one that cannot be read; it follows from the slot alone."""
 
@@ -87,6 +90,9 @@ class Order:
 
     def start_of(self, epoch: int) -> int:
         return epoch * self.n
+
+    def beginning(self, place: int) -> int:
+        return place
 
     def another(self, key: Key, attempt: int) -> int:
         return int(self.examples[drawn(self.seed, key, attempt, self.n)])

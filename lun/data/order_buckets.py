@@ -58,6 +58,10 @@ class BucketOrder:
     def start_of(self, epoch: int) -> int:
         return self._batches_before(epoch) * self.global_batch
 
+    def beginning(self, place: int) -> int:
+        """A run that was begun without buckets may stand anywhere; a batch must not hold two sizes."""
+        return place - place % self.global_batch
+
     def another(self, key: Key, attempt: int) -> int:
         """Of the same bucket, so that it is cropped no more than its neighbours."""
         assert key.size is not None

@@ -56,7 +56,8 @@ class PositionBatchSampler(Sampler[list[Key]]):
         return self.total_batches
 
     def __iter__(self) -> Iterator[list[Key]]:
-        return self._from(self.position.slot)  # read now: a generator's own body would read it at the first batch
+        # Read now: a generator's own body would read the position at the first batch.
+        return self._from(self.order.beginning(self.position.slot))
 
     def _from(self, start: int) -> Iterator[list[Key]]:
         for micro in count():

@@ -98,6 +98,12 @@ def test_places_asked_for_backwards_hold_the_same():
     assert [law.key(place) for place in reversed(range(200))] == forwards[::-1]
 
 
+def test_a_position_within_a_batch_goes_on_with_that_batch():
+    inside, begin = (window_of_all_ranks(order([7, 3, 12], 4), 2, 2, 1, start) for start in (10, 8))
+    assert inside == begin
+    assert len({key.size for key in inside}) == 1
+
+
 def test_epochs_are_shuffled_differently_and_by_the_seed():
     law, other = order([40, 40], 4), order([40, 40], 4, seed=1)
     epochs = [[law.key(place).size for place in range(first, first + 80)] for first in (0, 80)]
