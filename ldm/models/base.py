@@ -115,6 +115,13 @@ class TrainedModel(LightningModule):
         self.position.advance(examples)
         if self.model_ema is not None:
             self.model_ema.update(self.position.step)
+            if self.model_ema.stall_ms is not None:
+                self.log("ema/stall_ms", self.model_ema.stall_ms)
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Weights that the EMA still copies from an accelerator must not change under it."""
+        if self.model_ema is not None:
+            self.model_ema.gate()
 
     # EMA
 
@@ -123,7 +130,10 @@ class TrainedModel(LightningModule):
             self._build_ema()
 
     def _build_ema(self) -> None:
-        extra = {"total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None}
+        extra: dict[str, Any] = {
+            "total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None,
+            "examples_per_step": getattr(getattr(self.trainer, "datamodule", None), "global_batch", None),
+        }
         if self.ema_decay is not None:
             extra["decay"] = self.ema_decay
         self.model_ema = instantiate_from_config(self.ema_config, self, **extra)
@@ -132,14 +142,15 @@ class TrainedModel(LightningModule):
             self._stored_ema = None
 
     def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
-        if not stored["weights"]:
+        if not stored["weights"] and (stored["resume"] is None or "start" not in stored["resume"]):
             log.warning(
                 "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
                 self.position.step,
             )
             ema.reset(self.position.step)
             return
-        ema.load_state_dict(stored["weights"], rename=self._ema_names)
+        if stored["weights"]:
+            ema.load_state_dict(stored["weights"], rename=self._ema_names)
         if stored["resume"] is not None:
             ema.load_resume_state(stored["resume"])
 
