@@ -9,8 +9,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ldm.checkpoint.state import State
-
 DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -25,11 +23,14 @@ DTYPES = {
 }
 
 
-def write_safetensors(path: str | Path, tensors: State, metadata: Mapping[str, str] | None = None) -> None:
+def write_safetensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write `tensors` to `path`, one at a time and without a second copy of all of them in memory.
 
     The file appears under its name only when it is complete; one that was there before stays until then. Keys of
     `metadata` are sorted, which safetensors' own writer does not do. Raises OSError as the file system does.
+    A mapping that makes its tensors when asked is asked for one at a time, and more than once.
     """
     path = Path(path)
     # wide types first, so that every tensor stays aligned
@@ -48,7 +49,7 @@ def write_safetensors(path: str | Path, tensors: State, metadata: Mapping[str, s
         unfinished.unlink(missing_ok=True)
 
 
-def _header(order: list[str], tensors: State, metadata: Mapping[str, str]) -> bytes:
+def _header(order: list[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     entries: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
     offset = 0
     for name in order:

@@ -70,6 +70,7 @@ class LitEma:
         self.profile = profile or law or ConstantDecay(decay, warmup)
         begin = start_step(start, total_steps)
         warn_if_short(self.profile, begin, total_steps)
+        self.widths = tuple(widths)
         self._main = Track(self.profile, begin)
         self._tracks = {"ema": self._main} | power_tracks(self._main, widths)
         self._auto = update_every == "auto"
@@ -88,8 +89,8 @@ class LitEma:
     def update(self, step: int) -> None:
         """Tell that optimizer step `step` (counted from 1) is complete; averages if one is due.
 
-        Call it at the end of every accumulation window. Weights with NaN or infinity are left out (`absorb`) and counted
-        in `skipped_nonfinite`. RuntimeError while swapped. From an accelerator the weights arrive later
+        Call it at the end of every accumulation window. Weights with NaN or infinity are left out (`absorb`), which
+        `skipped_nonfinite` counts. RuntimeError while swapped. From an accelerator the weights arrive later
         (`ldm.modules.ema_pipeline`), so `gate` has to come before the next optimizer step.
         """
         self._refuse_while_swapped("updated")

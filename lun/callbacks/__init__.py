@@ -11,6 +11,7 @@ _MODULES = {
     "FinalCheckpoint": "checkpointing",
     "Stops": "stops",
     "ImageLogger": "images",
+    "EmaSnapshots": "ema_snapshots",
     "SmoothedProgressBar": "progress",
     "Throughput": "throughput",
 }
