@@ -152,7 +152,7 @@ class TrainedModel(LightningModule):
         if stored["weights"]:
             ema.load_state_dict(stored["weights"], rename=self._ema_names)
         if stored["resume"] is not None:
-            ema.load_resume_state(stored["resume"])
+            ema.load_resume_state(stored["resume"], rename=self.to_disk)
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """CompVis averages `self.model`, so its names do not begin with `model.`."""
@@ -176,7 +176,7 @@ class TrainedModel(LightningModule):
         if ema is not None:
             averaged = ema.state_dict(rename=self._ema_names)
             state |= {EMA_PREFIX + name: tensor for name, tensor in averaged.items()}
-            checkpoint["ema"] = ema.resume_state()
+            checkpoint["ema"] = ema.resume_state(rename=self.to_disk)
         checkpoint["state_dict"] = state
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

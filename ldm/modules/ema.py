@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from ldm.modules.ema_source import LocalParameters, Source
 from ldm.modules.ema_start import half_life, settle_interval, start_step, warn_if_short
 from ldm.modules.ema_state import (
     SCALARS,
+    Rename,
     compvis_keys,
     load_track,
     refuse_copies,
@@ -27,9 +28,6 @@ from ldm.modules.ema_state import (
 from ldm.modules.ema_tracks import Track, absorb, power_tracks
 
 logger = logging.getLogger(__name__)
-
-Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-"""From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
 
 
 class LitEma:
@@ -234,17 +232,17 @@ class LitEma:
         for key, target in targets.items():
             target.copy_(state[key])
 
-    def resume_state(self) -> dict[str, Any]:
+    def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
 
         step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths.
         """
         self.settle()
         state = {"step": self.step, "update_every": self.update_every} | track_numbers(self._main)
-        others = {name: track_state(track) for name, track in self.tracks().items() if track is not self._main}
+        others = {name: track_state(track, rename) for name, track in self.tracks().items() if track is not self._main}
         return state | {"tracks": others} if others else state
 
-    def load_resume_state(self, state: Mapping[str, Any]) -> None:
+    def load_resume_state(self, state: Mapping[str, Any], rename: Rename = dict) -> None:
         """Go on where `resume_state` was taken. A stored `update_every` counts only where ours is `"auto"`.
 
         A width that the state does not hold begins now, with a warning.
@@ -261,7 +259,7 @@ class LitEma:
                 continue
             self._begin(track)
             if name in stored:
-                load_track(track, stored[name])
+                load_track(track, stored[name], rename)
             else:
                 logger.warning("the checkpoint does not hold the average %s: it begins at step %d", name, self.step)
         if unknown := sorted(stored.keys() - self._tracks.keys()):

@@ -2,7 +2,7 @@
 
 Karras et al. 2024 (arXiv 2312.02696), section 3.2 and appendix C: an average of exponent g at time t weighs the
 weights of time s <= t by p(s) = (g + 1) s^g / t^(g + 1). What is wanted is such a profile too, so it is fitted by the
-stored ones in the least-squares sense; all integrals have a closed form. In float64, since nearly equal profiles cancel.
+stored ones in the least-squares sense; all integrals have a closed form. In float64, since near profiles cancel.
 """
 
 from collections.abc import Sequence

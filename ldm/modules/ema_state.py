@@ -1,6 +1,6 @@
 """How averages enter and leave checkpoints: CompVis' names, and what an exact resume needs besides."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -8,6 +8,9 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.modules.ema_tracks import Track
+
+Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+"""From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
 
 SCALARS = frozenset({"num_updates", "decay"})
 
@@ -42,18 +45,20 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     track.behind = {int(piece): int(step) for piece, step in state.get("behind", {}).items()}
 
 
-def track_state(track: Track) -> dict[str, Any]:
-    """A whole track: its numbers, and `weights` by canonical name (fp32 views)."""
+def track_state(track: Track, rename: Rename) -> dict[str, Any]:
+    """A whole track: its numbers, and `weights` by name on disk (fp32 views)."""
     assert track.shadow is not None
-    return track_numbers(track) | {"weights": dict(track.shadow.views)}
+    return track_numbers(track) | {"weights": rename(dict(track.shadow.views))}
 
 
 @torch.no_grad()
-def load_track(track: Track, state: Mapping[str, Any]) -> None:
+def load_track(track: Track, state: Mapping[str, Any], rename: Rename) -> None:
     """Set what `track_state` gave, into a track that has begun. `Fault` MOD03, with nothing changed, on a misfit."""
     assert track.shadow is not None
-    refuse_misfits(state["weights"], track.shadow.views)
-    for key, view in track.shadow.views.items():
+    targets = rename(dict(track.shadow.views))
+    refuse_copies(targets, track.shadow.flat)
+    refuse_misfits(state["weights"], targets)
+    for key, view in targets.items():
         view.copy_(state["weights"][key])
     take_numbers(track, state)
 
