@@ -235,12 +235,14 @@ class LitEma:
     def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
 
-        step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths.
+        step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths;
+        `same_as_ema`, widths for which the main average stands.
         """
         self.settle()
         state = {"step": self.step, "update_every": self.update_every} | track_numbers(self._main)
         others = {name: track_state(track, rename) for name, track in self.tracks().items() if track is not self._main}
-        return state | {"tracks": others} if others else state
+        same = [name for name, track in self.tracks().items() if track is self._main and name != "ema"]
+        return state | ({"tracks": others} if others else {}) | ({"same_as_ema": same} if same else {})
 
     def load_resume_state(self, state: Mapping[str, Any], rename: Rename = dict) -> None:
         """Go on where `resume_state` was taken. A stored `update_every` counts only where ours is `"auto"`.

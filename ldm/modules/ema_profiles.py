@@ -120,7 +120,7 @@ class PowerDecay:
         return total_steps / (50 * (self.gamma + 2))
 
     def interval_error(self, interval: int, total_steps: float) -> float:
-        return interval * (self.gamma + 2) / (2 * total_steps)
+        return (interval - 1) * (self.gamma + 2) / (2 * total_steps)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 SIZE = (880, 520)
 BOX = (80, 50, 850, 460)  # of the axes: left, top, right, bottom
+LEGEND = (360, 70)
 COLOURS = ("#4269d0", "#efb118", "#3ca951", "#ff725c", "#9467bd")
 GREY, PALE = "#555555", "#e4e4e4"
 
@@ -67,8 +68,9 @@ def draw(
         if len(points) < 40:
             for a, b in points:
                 pen.ellipse((a - 4, b - 4, a + 4, b + 4), fill=colour)
-        pen.line((BOX[0] + 14, BOX[1] + 18 + 20 * number, BOX[0] + 40, BOX[1] + 18 + 20 * number), fill=colour, width=3)
-        pen.text((BOX[0] + 48, BOX[1] + 18 + 20 * number), curve.name, fill="black", font=_font(14), anchor="lm")
+        left, height = LEGEND[0], LEGEND[1] + 20 * number
+        pen.line((left, height, left + 26, height), fill=colour, width=3)
+        pen.text((left + 34, height), curve.name, fill="black", font=_font(14), anchor="lm")
     pen.text((SIZE[0] / 2, 26), title, fill="black", font=_font(18), anchor="mm")
     pen.text((SIZE[0] / 2, SIZE[1] - 16), x, fill="black", font=_font(14), anchor="mm")
     pen.text((12, 44), y, fill="black", font=_font(14), anchor="ls")

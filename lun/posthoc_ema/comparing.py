@@ -71,8 +71,9 @@ def available(content: Mapping[str, Any], raw: Mapping[str, Tensor]) -> dict[str
         for stored, tensor in content["state_dict"].items()
         if stored.startswith(EMA) and (key := stored.removeprefix(EMA)) in names
     }
-    tracks = {name: dict(track["weights"]) for name, track in content.get("ema", {}).get("tracks", {}).items()}
-    return ({"ema": main} if main else {}) | tracks
+    numbers = content.get("ema", {})
+    tracks = {name: dict(track["weights"]) for name, track in numbers.get("tracks", {}).items()}
+    return (dict.fromkeys(["ema", *numbers.get("same_as_ema", ())], main) if main else {}) | tracks
 
 
 def _checkpoint(path: Path) -> Path:
