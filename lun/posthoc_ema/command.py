@@ -1,5 +1,7 @@
 """`python -m lun.posthoc_ema inspect|plan|reconstruct|verify|export`: parse, act, and say how it ended."""
 
+import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +22,14 @@ def _act(words: list[str]) -> int:
     except SystemExit:  # argparse has printed its help
         return 0
     log.configure(None)
+    try:
+        _command(arguments)
+    except BrokenPipeError:  # whoever reads has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _command(arguments: argparse.Namespace) -> None:
     from lun.posthoc_ema import comparing, inspecting, reconstructing  # torch, which takes seconds
 
     {
@@ -29,4 +39,3 @@ def _act(words: list[str]) -> int:
         "verify": comparing.verify,
         "export": comparing.export,
     }[arguments.command](arguments)
-    return 0

@@ -1,7 +1,7 @@
 """What an EMA costs a training step on a GPU: SD 1.x's parameters and fused AdamW; run it, see `--help`.
 
 A step is the optimizer and, in the place of forward and backward, matrix products that take `--step-ms` and read the
-weights' device, not the weights. Each variant runs in a process of its own, after a run without EMA in the same process.
+weights' device, not the weights. Each variant runs in a process of its own, after a run without EMA in it.
 """
 
 import argparse
@@ -9,17 +9,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "bench")]
 
-import bench_ema as on_cpu
-import torch
-from torch import nn
+import bench_ema as on_cpu  # noqa: E402  # the one in tests/bench
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
-from ldm.modules.ema import LitEma
+from ldm.modules.ema import LitEma  # noqa: E402
 
 DECAY = 0.9999
 
@@ -141,7 +142,7 @@ def train(module: nn.Module, variant: Variant, work: Callable[[], None], steps: 
         if step % 4 == 0:
             events[step - 3].synchronize()  # as the read of a loss would
     torch.cuda.synchronize()
-    return [a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)]
+    return [a.elapsed_time(b) for a, b in pairwise(events)]
 
 
 def measure(name: str, dtype: torch.dtype, step_ms: float, steps: int, share: float) -> dict[str, float]:
@@ -150,9 +151,10 @@ def measure(name: str, dtype: torch.dtype, step_ms: float, steps: int, share: fl
         parameter.grad = torch.zeros_like(parameter)
     work = busy(step_ms)
     train(module, Variant(), work, 10)
-    plain = train(module, Variant(), work, steps)
     torch.cuda.reset_peak_memory_stats()
+    plain = train(module, Variant(), work, steps)
     held = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     variant = VARIANTS[name](module)
     train(module, variant, work, 10)
     times = train(module, variant, work, steps)
