@@ -15,6 +15,7 @@ H8 an error of the worker is lost            `gate` and `join` raise it
 H9 averaged weights are averaged             LitEma refuses updates while swapped
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -23,7 +24,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+logger = logging.getLogger(__name__)
+
 Tensors = dict[str, Tensor]
+TOLERATED = 0.01  # share of the time between two updates that training may wait for the first
 
 
 class Mark(Protocol):
@@ -67,6 +71,8 @@ class Pipeline:
         self._job: Future[None] | None = None
         self.stall_ms = 0.0
         self.stalled = 0.0
+        self._launched: float | None = None
+        self._told = False
 
     def launch(self, tensors: Mapping[str, Tensor], act: Callable[[Tensors], object]) -> None:
         """Right after an optimizer step: copy `tensors`, then run `act` on the copies, all beside what follows.
@@ -77,6 +83,7 @@ class Pipeline:
         self.join()
         self.stall_ms = (time.perf_counter() - begin) * 1e3
         self.stalled += self.stall_ms
+        self._tell_stall(begin)
         sources = {name: tensor.detach() for name, tensor in tensors.items()}
         mark = self._copy(sources)
         self._mark = mark
@@ -105,6 +112,16 @@ class Pipeline:
         self.join()
         self._copy({name: tensor.detach() for name, tensor in tensors.items()}).synchronize()
         return dict(self._staging)
+
+    def _tell_stall(self, now: float) -> None:
+        """Warn once if the arithmetic does not keep up with training."""
+        between, self._launched = None if self._launched is None else now - self._launched, now
+        if between is not None and not self._told and self.stall_ms > TOLERATED * 1e3 * between:
+            self._told = True
+            share = self.stall_ms / 1e3 / max(between, 1e-9)
+            logger.warning(
+                "training waited %.0f ms for the EMA (%.0f %%): update it less often", self.stall_ms, 100 * share
+            )
 
     def _copy(self, sources: Tensors) -> Mark:
         if not _alike(self._staging, sources):

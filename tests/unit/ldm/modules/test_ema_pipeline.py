@@ -310,3 +310,17 @@ def test_it_averages_what_the_plain_way_averages() -> None:
 
 def test_weights_on_the_cpu_need_no_pipeline() -> None:
     assert pipeline_for({"w": torch.zeros(2)}) is None
+
+
+def test_an_average_that_does_not_keep_up_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = iter([0.0, 0.0, 10.0, 10.05, 20.0, 20.5, 30.0, 31.0])  # seconds at the begin and end of each wait
+    monkeypatch.setattr("ldm.modules.ema_pipeline.time.perf_counter", lambda: next(clock))
+    training = Training(0, proper)
+    told = []
+    for _ in range(4):
+        training.pipeline.launch(training.weights, lambda staged: None)
+        told.append(len(caplog.records))
+    assert told == [0, 0, 1, 1]
+    assert training.pipeline.stall_ms == 1000.0 and training.pipeline.stalled == pytest.approx(1550.0)
