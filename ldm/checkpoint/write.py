@@ -38,13 +38,17 @@ Types = Mapping[str, torch.dtype]
 
 
 def write_safetensors(
-    path: str | Path, tensors: State, metadata: Mapping[str, str] | None = None, types: Types | None = None
+    path: str | Path,
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str] | None = None,
+    types: Types | None = None,
 ) -> None:
     """Write `tensors` to `path`, one at a time and without a second copy of all of them in memory.
 
     The file appears under its name only when it is complete; one that was there before stays until then. Keys of
     `metadata` are sorted, which safetensors' own writer does not do; a `modelspec.hash_sha256` among them is computed.
-    Raises OSError as the file system does, and `Fault` MOD07 for a number that does not fit into its type.
+    A mapping that makes its tensors when asked is asked for one at a time, and more than once. Raises OSError as the
+    file system does, and `Fault` MOD07 for a number that does not fit into its type.
     """
     types = types or {}
     stored = {name: types.get(name, tensor.dtype) for name, tensor in tensors.items()}
@@ -131,7 +135,7 @@ def stored_size(tensors: State, types: Types | None = None) -> int:
     return sum(value.numel() * types.get(name, value.dtype).itemsize for name, value in tensors.items())
 
 
-def _header(order: list[str], tensors: State, stored: Types, metadata: Mapping[str, str]) -> bytes:
+def _header(order: list[str], tensors: Mapping[str, Tensor], stored: Types, metadata: Mapping[str, str]) -> bytes:
     entries: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
     offset = 0
     for name in order:

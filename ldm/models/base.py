@@ -125,6 +125,13 @@ class TrainedModel(LightningModule):
         self.position.advance(examples)
         if self.model_ema is not None:
             self.model_ema.update(self.position.step)
+            if self.model_ema.stall_ms is not None:
+                self.log("ema/stall_ms", self.model_ema.stall_ms)
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Weights that the EMA still copies from an accelerator must not change under it."""
+        if self.model_ema is not None:
+            self.model_ema.gate()
 
     # EMA
 
@@ -133,7 +140,10 @@ class TrainedModel(LightningModule):
             self._build_ema()
 
     def _build_ema(self) -> None:
-        extra = {"total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None}
+        extra: dict[str, Any] = {
+            "total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None,
+            "examples_per_step": getattr(getattr(self.trainer, "datamodule", None), "global_batch", None),
+        }
         if self.ema_decay is not None:
             extra["decay"] = self.ema_decay
         self.model_ema = instantiate_from_config(self.ema_config, self, **extra)
@@ -142,16 +152,19 @@ class TrainedModel(LightningModule):
             self._stored_ema = None
 
     def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
-        if not stored["weights"].keys() - COUNTERS:
+        weights, resume = stored["weights"], stored["resume"]
+        averaged = bool(weights.keys() - COUNTERS)
+        if not averaged and (resume is None or "start" not in resume):
             log.warning(
                 "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
                 self.position.step,
             )
             ema.reset(self.position.step)
             return
-        ema.load_state_dict(stored["weights"], rename=self._ema_names)
+        if averaged:
+            ema.load_state_dict(weights, rename=self._ema_names)
         here = {"step": self.position.step, "last_update": self.position.step, "update_every": ema.update_every}
-        ema.load_resume_state(stored["resume"] or here)  # files of 2022 count otherwise
+        ema.load_resume_state(resume or here, rename=self.to_disk)  # files of 2022 count otherwise
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """CompVis averages `self.model`, so its names do not begin with `model.`.
@@ -181,7 +194,7 @@ class TrainedModel(LightningModule):
         if ema is not None:
             averaged = ema.state_dict(rename=self._ema_names)
             state |= {EMA_PREFIX + name: tensor for name, tensor in averaged.items()}
-            checkpoint["ema"] = ema.resume_state()
+            checkpoint["ema"] = ema.resume_state(rename=self.to_disk)
         checkpoint["state_dict"] = state
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -2,75 +2,115 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ldm.errors import Fault
-from ldm.modules.ema_profiles import ConstantDecay, Profile, largest_interval
-from ldm.modules.ema_shadow import Shadow, all_finite, parked
+from ldm.modules.ema_pipeline import Pipeline, pipeline_for
+from ldm.modules.ema_profiles import ConstantDecay, PowerDecay, Profile
+from ldm.modules.ema_shadow import Shadow, parked, put_back
+from ldm.modules.ema_source import LocalParameters, Source
+from ldm.modules.ema_start import half_life, settle_interval, start_step, warn_if_short
+from ldm.modules.ema_state import (
+    SCALARS,
+    Rename,
+    compvis_keys,
+    load_track,
+    refuse_copies,
+    refuse_misfits,
+    take_numbers,
+    track_numbers,
+    track_state,
+)
+from ldm.modules.ema_tracks import Track, absorb, power_tracks
 
 logger = logging.getLogger(__name__)
-
-Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-"""From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
-
-_WRAPPERS = frozenset({"_orig_mod", "module", "_checkpoint_wrapped_module"})
-_SCALARS = frozenset({"num_updates", "decay"})
 
 
 class LitEma:
     """Averages the parameters that require a gradient when it is built, once every `update_every` optimizer steps.
 
-    `parameters` is a module or a mapping by name; it is looked up again at each use, so parameters replaced by
-    `load_state_dict(assign=True)` are followed, and frozen ones stay tracked. `profile` is the decay law, by default
-    `ConstantDecay(decay, warmup)`, which a given one replaces. `update_every` never changes the horizon of the average:
-    the decay of an interval is the product of those of its steps. `"auto"` takes the longest harmless interval
-    (`largest_interval`, with `total_steps`). The average is one flat fp32 tensor on `device`.
+    parameters    a module, a mapping by name, or a `Source`
+    decay         per step, with CompVis' `warmup`; `half_life_steps`, `half_life_images` or `profile` replace both
+    profile       any decay law of `ldm.modules.ema_profiles`
+    update_every  never changes the horizon of the average: the decay of an interval is the product of those of its
+                  steps. "auto" takes the longest harmless interval, from `total_steps` where the law depends on it
+    start         the step at which the average begins as a copy of the weights and first takes memory, or "3.5%" for
+                  the last 3.5 % of the run; until then the weights stand for their average
+    widths        relative widths of power-function averages (Karras et al. 2024) that are kept beside this one
+    device        where the averages lie; on the CPU they cost an accelerator neither memory nor time
+    threads       of the arithmetic, where it runs beside an accelerator
 
-    It is no nn.Module and owns no buffers, so nothing moves it to the GPU or broadcasts it.
+    The launcher gives `total_steps` and `examples_per_step`. It is no nn.Module and owns no buffers, so nothing moves
+    it to the GPU or broadcasts it.
     """
 
     def __init__(
         self,
-        parameters: nn.Module | Mapping[str, nn.Parameter],
+        parameters: nn.Module | Mapping[str, nn.Parameter] | Source,
         decay: float = 0.9999,
         update_every: int | Literal["auto"] = 10,
         warmup: bool = True,
         profile: Profile | None = None,
         device: str = "cpu",
+        start: int | str = 0,
+        widths: Sequence[float] = (),
+        half_life_steps: float | None = None,
+        half_life_images: float | None = None,
+        threads: int = 4,
         total_steps: int | None = None,
+        examples_per_step: int | None = None,
     ) -> None:
-        self.profile = ConstantDecay(decay, warmup) if profile is None else profile
+        law = half_life(half_life_steps, half_life_images, examples_per_step)
+        self.profile = profile or law or ConstantDecay(decay, warmup)
+        begin = start_step(start, total_steps)
+        warn_if_short(self.profile, begin, total_steps)
+        self.widths = tuple(widths)
+        self._main = Track(self.profile, begin)
+        self._tracks = {"ema": self._main} | power_tracks(self._main, widths)
         self._auto = update_every == "auto"
-        self.update_every = largest_interval(self.profile, total_steps) if update_every == "auto" else update_every
-        if not isinstance(self.update_every, int) or self.update_every < 1:
-            raise ValueError(f"update_every must be 'auto' or a number of steps from 1 on, got {update_every!r}")
-        self._owner = parameters
-        self._names = _canonical_names(name for name, parameter in _named(parameters) if parameter.requires_grad)
-        tensors = self._tensors()
-        compvis_keys(tensors)
-        self._shadow = Shadow(tensors, device)
+        steps = None if total_steps is None else max(1, total_steps - begin)
+        self.update_every = settle_interval(update_every, [track.profile for track in self._distinct()], steps)
+        self._device = device
+        self._threads = threads
+        self._source = parameters if not isinstance(parameters, nn.Module | Mapping) else LocalParameters(parameters)
+        compvis_keys(self._source.tensors())
+        self._pipeline: Pipeline | None = None
         self._raw: dict[str, Tensor] | None = None
-        self.step = 0
-        self.last_update = 0
+        self.step = self._taken = 0
         self.skipped_nonfinite = 0
+        self._begin_due()
 
     def update(self, step: int) -> None:
         """Tell that optimizer step `step` (counted from 1) is complete; averages if one is due.
 
-        Call it at the end of every accumulation window. Weights with NaN or infinity are skipped and counted in
-        `skipped_nonfinite`; the next update then covers both intervals. RuntimeError while the weights are swapped.
+        Call it at the end of every accumulation window. Weights with NaN or infinity are left out (`absorb`), which
+        `skipped_nonfinite` counts. RuntimeError while swapped. From an accelerator the weights arrive later
+        (`ldm.modules.ema_pipeline`), so `gate` has to come before the next optimizer step.
         """
         self._refuse_while_swapped("updated")
-        if step < self.last_update:
-            raise ValueError(f"step {step} lies before step {self.last_update}, which is already averaged in")
+        if step < self._taken:
+            raise ValueError(f"step {step} lies before step {self._taken}, which is already averaged in")
         self.step = step
+        self._begin_due()
         if step % self.update_every == 0:
             self._average()
+
+    def gate(self) -> None:
+        """Right before an optimizer step, or whatever else writes weights: they may still be on their way to the CPU.
+
+        Raises what went wrong in the worker since.
+        """
+        if self._pipeline is not None:
+            self._pipeline.gate()
+
+    def settle(self) -> None:
+        """Wait until all weights that were taken are averaged in; on the CPU they always are."""
+        if self._pipeline is not None:
+            self._pipeline.join()
 
     def flush(self, step: int) -> None:
         """Average in the weights of `step` now, whether due or not.
@@ -79,28 +119,37 @@ class LitEma:
         """
         self.update(step)
         self._average()
+        self.settle()
 
     def reset(self, step: int = 0) -> None:
         """Start over at `step` from the present weights, for example after loading a checkpoint that has no EMA."""
         self._refuse_while_swapped("reset")
-        self._shadow.take(self._tensors())
-        self.step = self.last_update = step
+        self.step = self._taken = step
+        for track in self._distinct():
+            if track.shadow is not None:
+                self._begin(track)
+        self._begin_due()
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Put the averaged weights into the model for the duration; afterwards the raw ones are back bit for bit.
 
-        They come back after an exception or Ctrl-C too. RuntimeError if the weights are swapped already.
+        They come back after an exception or Ctrl-C too. RuntimeError if the weights are swapped already. Before the
+        average begins (`start`) the weights stand for it.
         """
         self._refuse_while_swapped("swapped in again")
-        tensors = self._tensors()
-        raw = parked(tensors, self._shadow.flat.device)
+        self.settle()
+        if self._main.shadow is None:
+            yield
+            return
+        tensors = self._source.tensors()
+        raw = self._pipeline.park(tensors) if self._pipeline else parked(tensors, self._main.shadow.flat.device)
         try:
             self._raw = raw
-            self._shadow.give(tensors)
+            self._main.shadow.give(tensors)
             yield
         finally:
-            _write_back(raw, tensors)
+            put_back(raw, tensors)
             # Freed rather than kept: an update needs no buffer of this size, so it would cost a model's worth for good.
             self._raw = None
 
@@ -111,9 +160,31 @@ class LitEma:
         """Whether the averaged weights are in the model at the moment."""
         return self._raw is not None
 
+    @property
+    def last_update(self) -> int:
+        """The step whose weights were averaged in last."""
+        self.settle()
+        return self._main.last_update
+
+    @property
+    def started(self) -> bool:
+        """Whether there is an average yet (`start`)."""
+        return self._main.shadow is not None
+
+    @property
+    def stall_ms(self) -> float | None:
+        """How long the last update kept training waiting for the one before; None where nothing runs beside it."""
+        return None if self._pipeline is None else self._pipeline.stall_ms
+
+    def tracks(self) -> dict[str, Track]:
+        """All averages that have begun, settled: "ema", and "power-<width>" for each of the widths."""
+        self.settle()
+        return {name: track for name, track in self._tracks.items() if track.shadow is not None}
+
     def averaged_state(self) -> dict[str, Tensor]:
-        """The average by canonical name: fp32 views, which the next update changes."""
-        return dict(self._shadow.views)
+        """The average by canonical name: fp32 views, which the next update changes; empty before it begins."""
+        self.settle()
+        return dict(self._shadow.views) if self.started else {}
 
     def raw_state(self) -> dict[str, Tensor]:
         """The trained weights by canonical name, also while the averaged ones are in the model.
@@ -122,13 +193,15 @@ class LitEma:
         """
         if self._raw is not None:
             return dict(self._raw)
-        return {name: tensor.detach() for name, tensor in self._tensors().items()}
+        return {name: tensor.detach() for name, tensor in self._source.tensors().items()}
 
     def state_dict(self, rename: Rename = dict) -> dict[str, Tensor]:
         """CompVis' EMA keys without `model_ema.`: names free of dots (views), `num_updates` (int32, steps), `decay`.
 
-        `decay` is what the law tends to; no reader of ours looks at it.
+        `decay` is what the law tends to; no reader of ours looks at it. Empty before the average begins.
         """
+        if not self.started:
+            return {}
         decay = math.exp(self.profile.log_beta(2**52 - 1, 2**52))
         scalars = {
             "num_updates": torch.tensor(self.step, dtype=torch.int32),
@@ -144,10 +217,13 @@ class LitEma:
         absent or of another shape; tensors that are not tracked here are left alone with a warning.
         """
         self._refuse_while_swapped("loaded")
+        self.settle()
+        if self._main.shadow is None:  # the file's average began already, so ours does
+            self._begin(self._main)
         targets = compvis_keys(rename(self.averaged_state()))
-        self._refuse_copies(targets)
-        _refuse_misfits(state, targets)
-        if unknown := sorted(state.keys() - targets.keys() - _SCALARS):
+        refuse_copies(targets, self._shadow.flat)
+        refuse_misfits(state, targets)
+        if unknown := sorted(state.keys() - targets.keys() - SCALARS):
             logger.warning(
                 "%d EMA weights of the checkpoint are not trained here and were left out (%s ...)",
                 len(unknown),
@@ -156,91 +232,85 @@ class LitEma:
         for key, target in targets.items():
             target.copy_(state[key])
 
-    def resume_state(self) -> dict[str, int]:
-        """What an exact resume needs besides `state_dict`: plain numbers, since public files have no such keys."""
-        return {"step": self.step, "last_update": self.last_update, "update_every": self.update_every}
+    def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
+        """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
 
-    def load_resume_state(self, state: Mapping[str, int]) -> None:
-        """Go on where `resume_state` was taken. A stored `update_every` counts only where ours is `"auto"`."""
-        self.step, self.last_update = int(state["step"]), int(state["last_update"])
+        step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths;
+        `same_as_ema`, widths for which the main average stands.
+        """
+        self.settle()
+        state = {"step": self.step, "update_every": self.update_every} | track_numbers(self._main)
+        others = {name: track_state(track, rename) for name, track in self.tracks().items() if track is not self._main}
+        same = [name for name, track in self.tracks().items() if track is self._main and name != "ema"]
+        return state | ({"tracks": others} if others else {}) | ({"same_as_ema": same} if same else {})
+
+    def load_resume_state(self, state: Mapping[str, Any], rename: Rename = dict) -> None:
+        """Go on where `resume_state` was taken. A stored `update_every` counts only where ours is `"auto"`.
+
+        A width that the state does not hold begins now, with a warning.
+        """
+        self.settle()
+        self.step = int(state["step"])
+        take_numbers(self._main, state)
+        self._taken = self._main.last_update
         if self._auto:
             self.update_every = int(state["update_every"])
+        stored = state.get("tracks", {})
+        for name, track in self._tracks.items():
+            if track is self._main or (name not in stored and track.shadow is None):
+                continue
+            self._begin(track)
+            if name in stored:
+                load_track(track, stored[name], rename)
+            else:
+                logger.warning("the checkpoint does not hold the average %s: it begins at step %d", name, self.step)
+        if unknown := sorted(stored.keys() - self._tracks.keys()):
+            logger.warning("the checkpoint's averages %s are not kept here and were left out", ", ".join(unknown))
 
     def _average(self) -> None:
-        if self.step == self.last_update:
+        if self.step == self._taken:
             return
-        tensors = self._tensors()
-        if not all_finite(tensors):
-            self.skipped_nonfinite += 1
-            logger.warning("the weights of step %d are not finite and were kept out of the EMA", self.step)
-            return
-        self._shadow.lerp(tensors, -math.expm1(self.profile.log_beta(self.last_update, self.step)))
-        self.last_update = self.step
+        self._taken = step = self.step
+        tensors = self._source.tensors()
+        if self._pipeline is None and torch.device(self._device).type == "cpu":
+            self._pipeline = pipeline_for(tensors, self._threads)
+        if self._pipeline is None:
+            self._absorb(tensors, step)
+        else:
+            self._pipeline.launch(tensors, lambda staged: self._absorb(staged, step))
 
-    def _tensors(self) -> dict[str, Tensor]:
-        """The tracked parameters as they are now, by canonical name."""
-        present = dict(_named(self._owner))
-        if missing := [name for name in self._names.values() if name not in present]:
-            raise RuntimeError(f"{len(missing)} averaged parameters are no longer in the model ({missing[0]} ...)")
-        return {canonical: present[name] for canonical, name in self._names.items()}
+    def _absorb(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        begun = [track for track in self._distinct() if track.shadow is not None]
+        if begun and (bad := absorb(begun, tensors, step)):
+            self.skipped_nonfinite += 1
+            logger.warning("weights of step %d are not finite and were kept out of the EMA (%d pieces)", step, bad)
+
+    def _begin_due(self) -> None:
+        for track in self._distinct():
+            if track.shadow is None and self.step >= track.start:
+                self._begin(track)
+
+    def _begin(self, track: Track) -> None:
+        """Let `track` be a copy of the present weights. Power laws count from there, as later reconstruction needs."""
+        self.settle()
+        if isinstance(track.profile, PowerDecay):
+            track.start = self.step
+        track.begin(self._source.tensors(), self.step, self._device)
+
+    def _distinct(self) -> list[Track]:
+        """The tracks without repeats: a width may be that of the main average."""
+        return list({id(track): track for track in self._tracks.values()}.values())
+
+    @property
+    def _shadow(self) -> Shadow:
+        assert self._main.shadow is not None
+        return self._main.shadow
 
     def _refuse_while_swapped(self, wish: str) -> None:
         if self.swapped:
             raise RuntimeError(f"the EMA cannot be {wish} while its weights are swapped into the model")
 
-    def _refuse_copies(self, targets: Mapping[str, Tensor]) -> None:
-        memory = self._shadow.flat.untyped_storage().data_ptr()
-        if copies := [key for key, target in targets.items() if target.untyped_storage().data_ptr() != memory]:
-            raise ValueError(f"rename gave copies instead of views ({copies[0]} ...), which cannot be loaded into")
-
-
-def compvis_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`state` under its names without dots, as CompVis stores an EMA; ValueError where two names would become one."""
-    names: dict[str, str] = {}
-    for name in state:
-        key = name.replace(".", "")
-        if key in _SCALARS:
-            raise ValueError(f"an averaged parameter cannot be called {name!r}: checkpoints use {key!r} for a number")
-        if key in names:
-            raise ValueError(f"{names[key]!r} and {name!r} cannot be averaged together: without dots both are {key!r}")
-        names[key] = name
-    return {key: state[name] for key, name in names.items()}
-
-
-def _named(parameters: nn.Module | Mapping[str, nn.Parameter]) -> Iterable[tuple[str, nn.Parameter]]:
-    return parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters.items()
-
-
-def _canonical_names(names: Iterable[str]) -> dict[str, str]:
-    """Canonical name -> name, where the canonical one lacks what compilation, DDP and checkpointing add."""
-    result: dict[str, str] = {}
-    for name in names:
-        canonical = ".".join(part for part in name.split(".") if part not in _WRAPPERS)
-        if canonical in result:
-            raise ValueError(f"{result[canonical]!r} and {name!r} cannot be averaged together: both are {canonical!r}")
-        result[canonical] = name
-    if not result:
-        raise ValueError("there is nothing to average: no parameter requires a gradient")
-    return result
-
-
-def _refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
-    missing = [f"{key} is missing" for key in targets if key not in state]
-    shapes = [
-        f"{key} is {tuple(state[key].shape)} instead of {tuple(target.shape)}"
-        for key, target in targets.items()
-        if key in state and state[key].shape != target.shape
-    ]
-    if misfits := missing + shapes:
-        raise Fault(
-            "MOD03",
-            "the EMA weights of this checkpoint do not fit this model",
-            why=f"{len(misfits)} of {len(targets)} differ; {'; '.join(misfits[:3])}",
-            fix="load it without its EMA, which then starts from the weights",
-        )
-
-
-@torch.no_grad()
-def _write_back(raw: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        tensor.copy_(raw[name])
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which get a pipeline of their own when they need one."""
+        self.settle()
+        return self.__dict__ | {"_pipeline": None}

@@ -1,18 +1,21 @@
 """The flat fp32 copy of a model's weights that an EMA averages into."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
-# Elements converted at a time: 16 MB of fp32, long enough to hide the overhead of a call, short enough to stay cached.
-CHUNK = 1 << 22
+# Elements read at a time: 4 MB of fp32, long enough to hide the overhead of a call, short enough to be still in the
+# cache when what was checked or converted is averaged.
+CHUNK = 1 << 20
 
 
 class Shadow:
     """One flat fp32 tensor on `device` with a view of it per name, in the order of `tensors`.
 
     Always fp32: a 16-bit average loses every update below half of its last bit, at a decay of 0.9999 all of them.
+    `pieces` are the same memory in parts of at most `CHUNK` elements, none of which crosses two tensors.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], device: str) -> None:
@@ -20,9 +23,10 @@ class Shadow:
         # Under inference mode tensors could be made that no later step is allowed to write.
         with torch.inference_mode(False):
             self.flat = torch.empty(sum(sizes), dtype=torch.float32, device=device)
-            pieces = self.flat.split(sizes)
-        self.views = {name: piece.view(tensors[name].shape) for name, piece in zip(tensors, pieces, strict=True)}
-        self._scratch = self.flat.new_empty(0)
+            parts = self.flat.split(sizes)
+        self.views = {name: part.view(tensors[name].shape) for name, part in zip(tensors, parts, strict=True)}
+        self.pieces = [piece for part in parts for piece in part.split(CHUNK)]
+        self.reader = Reader(self.flat.device)
         self.take(tensors)
 
     @torch.no_grad()
@@ -37,38 +41,33 @@ class Shadow:
         for name, view in self.views.items():
             tensors[name].copy_(view)
 
-    @torch.no_grad()
-    def lerp(self, tensors: Mapping[str, Tensor], weight: float) -> None:
-        """Move towards `tensors` by `weight` in [0, 1], in place, since temporaries would take ten times as long."""
-        for name, view in self.views.items():
-            source = tensors[name]
-            if source.dtype == view.dtype and source.device == view.device:
-                view.lerp_(source, weight)
-            else:  # flattening copies a tensor that is not contiguous: at most one at a time
-                self._lerp_in_chunks(view.view(-1), source.reshape(-1), weight)
 
-    def _lerp_in_chunks(self, view: Tensor, source: Tensor, weight: float) -> None:
-        if self._scratch.numel() < min(CHUNK, source.numel()):
+class Reader:
+    """Reads tensors piece by piece, in the order and size of a shadow's pieces, as fp32 on the shadow's device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._scratch = torch.empty(0)
+
+    def pieces(self, tensors: Mapping[str, Tensor]) -> Iterator[Tensor]:
+        """Each piece is valid until the next one is asked for."""
+        for tensor in tensors.values():
+            flat = tensor.detach().reshape(-1)  # copies a tensor that is not contiguous: at most one at a time
+            as_it_is = flat.dtype == torch.float32 and flat.device == self._device
+            for piece in flat.split(CHUNK):
+                yield piece if as_it_is else self._converted(piece)
+
+    def _converted(self, piece: Tensor) -> Tensor:
+        if self._scratch.numel() < piece.numel() or self._scratch.device != self._device:
             with torch.inference_mode(False):
-                self._scratch = torch.empty(min(CHUNK, self.longest), dtype=view.dtype, device=view.device)
-        for kept, new in zip(view.split(CHUNK), source.split(CHUNK), strict=True):
-            kept.lerp_(self._scratch[: new.numel()].copy_(new), weight)
-
-    @property
-    def longest(self) -> int:
-        """Elements of the largest tensor."""
-        return max(view.numel() for view in self.views.values())
+                self._scratch = torch.empty(CHUNK, device=self._device)
+        return self._scratch[: piece.numel()].copy_(piece)
 
 
-@torch.no_grad()
-def all_finite(tensors: Mapping[str, Tensor]) -> bool:
-    """Whether no tensor holds NaN or infinity; reads each once and makes no temporary."""
-    return all(_is_finite(tensor) for tensor in tensors.values() if tensor.numel())
-
-
-def _is_finite(tensor: Tensor) -> bool:
+def is_finite(tensor: Tensor) -> bool:
+    """Whether a tensor holds neither NaN nor infinity; makes no temporary."""
     # NaN and infinity always reach the sum, at two thirds of the price of the extremes, which settle a mere overflow.
-    return bool(tensor.sum().isfinite()) or all(bool(extreme.isfinite()) for extreme in torch.aminmax(tensor))
+    return math.isfinite(tensor.sum().item()) or all(bool(extreme.isfinite()) for extreme in torch.aminmax(tensor))
 
 
 @torch.no_grad()
@@ -76,3 +75,10 @@ def parked(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Ten
     """Bit-exact copies on `device`, each in the dtype of its tensor."""
     with torch.inference_mode(False):
         return {name: tensor.detach().to(device, copy=True) for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def put_back(kept: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Write what was `parked` into `tensors` again."""
+    for name, tensor in tensors.items():
+        tensor.copy_(kept[name])

@@ -12,6 +12,7 @@ _MODULES = {
     "Export": "export",
     "Stops": "stops",
     "ImageLogger": "images",
+    "EmaSnapshots": "ema_snapshots",
     "SmoothedProgressBar": "progress",
     "Throughput": "throughput",
 }

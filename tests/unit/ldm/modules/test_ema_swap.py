@@ -139,6 +139,6 @@ def test_use_inside_inference_mode_leaves_model_and_average_writable() -> None:
 def test_no_raw_copy_is_kept_after_a_swap() -> None:
     ema = LitEma(network())
     with ema.scope():
-        assert ema.raw_state()["2.bias"].data_ptr() != ema._tensors()["2.bias"].data_ptr()
-    assert ema.raw_state()["2.bias"].data_ptr() == ema._tensors()["2.bias"].data_ptr()
+        assert ema.raw_state()["2.bias"].data_ptr() != ema._source.tensors()["2.bias"].data_ptr()
+    assert ema.raw_state()["2.bias"].data_ptr() == ema._source.tensors()["2.bias"].data_ptr()
     assert ema._raw is None

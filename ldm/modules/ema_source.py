@@ -1,0 +1,57 @@
+"""Whose numbers an EMA averages: the pieces of a model that this process holds, by canonical name."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+_WRAPPERS = frozenset({"_orig_mod", "module", "_checkpoint_wrapped_module"})
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What LitEma needs to know of a model. A sharded one gives its local shards, each under the name of the whole."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The averaged tensors as they are now: the same names, shapes and order at each call."""
+
+
+class LocalParameters:
+    """The parameters of a module, or of a mapping by name, that require a gradient when this is built.
+
+    They are looked up again at each call, so parameters replaced by `load_state_dict(assign=True)` are followed, and
+    frozen ones stay tracked. Canonical names lack what compilation, DDP and activation checkpointing add.
+    """
+
+    def __init__(self, owner: nn.Module | Mapping[str, nn.Parameter]) -> None:
+        self._owner = owner
+        self._names = _canonical_names(name for name, parameter in self._named() if parameter.requires_grad)
+
+    def tensors(self) -> dict[str, Tensor]:
+        present = dict(self._named())
+        if missing := [name for name in self._names.values() if name not in present]:
+            present = {_canonical(name): parameter for name, parameter in present.items()}
+            if missing := [name for name in self._names if name not in present]:
+                raise RuntimeError(f"{len(missing)} averaged parameters are no longer in the model ({missing[0]} ...)")
+            return {canonical: present[canonical] for canonical in self._names}
+        return {canonical: present[name] for canonical, name in self._names.items()}
+
+    def _named(self) -> Iterable[tuple[str, nn.Parameter]]:
+        return self._owner.named_parameters() if isinstance(self._owner, nn.Module) else self._owner.items()
+
+
+def _canonical(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
+def _canonical_names(names: Iterable[str]) -> dict[str, str]:
+    """Canonical name -> name; ValueError where two names share a canonical one, or where there is none at all."""
+    result: dict[str, str] = {}
+    for name in names:
+        canonical = _canonical(name)
+        if canonical in result:
+            raise ValueError(f"{result[canonical]!r} and {name!r} cannot be averaged together: both are {canonical!r}")
+        result[canonical] = name
+    if not result:
+        raise ValueError("there is nothing to average: no parameter requires a gradient")
+    return result

@@ -1,0 +1,97 @@
+"""When an EMA begins and how often it takes weights in, as a configuration says it."""
+
+import logging
+import math
+from collections.abc import Sequence
+
+from ldm.errors import Fault
+from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, largest_interval
+
+log = logging.getLogger(__name__)
+
+WHERE = "model.params.ema_config"
+
+
+def start_step(start: int | str, total_steps: int | None) -> int:
+    """The step of `start`: a number of steps, or a share of the run such as "3.5%" counted from its end.
+
+    "3.5%" averages over the last 3.5 % of `total_steps`. `Fault` CFG08 for anything else.
+    """
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        return start
+    share = _share(start)
+    if share is None:
+        raise Fault(
+            "CFG08",
+            f"an EMA cannot start at {start!r}",
+            where=f"{WHERE}.params.start",
+            fix='start: 5000 (a step), or start: "3.5%" (over the last 3.5 % of the run)',
+        )
+    if total_steps is None:
+        raise Fault(
+            "CFG08",
+            f"start: {start!r} is a share of a run whose length is not known",
+            where=f"{WHERE}.params.start",
+            fix="lightning.trainer.max_steps, or a step instead of a share",
+        )
+    return total_steps - math.ceil(total_steps * share)
+
+
+def _share(start: object) -> float | None:
+    text = start.strip() if isinstance(start, str) else ""
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        return None
+    return percent / 100 if text.endswith("%") and 0 < percent <= 100 else None
+
+
+def warn_if_short(profile: Profile, start: int, total_steps: int | None) -> None:
+    """Tell if an EMA that starts late stays close to where it starts: the rest is shorter than 5 / (1 - decay)."""
+    if not start or total_steps is None or not isinstance(profile, ConstantDecay | HalfLife):
+        return
+    rest = total_steps - start
+    if rest <= 0:
+        log.warning("the EMA would start at step %d, the run ends at step %d: there will be none", start, total_steps)
+    elif rest < 5 / (1 - profile.decay):
+        log.warning(
+            "the EMA starts %d steps before the end, but a decay of %.6g needs %d to forget where it started: it will "
+            "%s; start earlier, or use a power law (profile: {target: ldm.modules.ema_profiles.PowerDecay})",
+            rest,
+            profile.decay,
+            math.ceil(5 / (1 - profile.decay)),
+            "never leave its warm-up" if getattr(profile, "warmup", False) else "mostly be the weights of that step",
+        )
+
+
+def half_life(steps: float | None, images: float | None, examples_per_step: int | None) -> HalfLife | None:
+    """The law of a half-life in optimizer steps or in images; None where neither is given."""
+    if steps is None and images is None:
+        return None
+    if steps is not None and images is not None:
+        raise Fault("CFG08", "a half-life is given in steps and in images", where=WHERE, fix="leave out one of them")
+    if images is not None:
+        if examples_per_step is None:
+            raise Fault("CFG08", "a half-life in images needs the size of a step", where=WHERE, fix="half_life_steps")
+        steps = images / examples_per_step
+    assert steps is not None
+    law = HalfLife(steps)
+    log.info("the EMA's half-life is %.6g steps, a decay of %.6g per step", steps, law.decay)
+    return law
+
+
+def settle_interval(update_every: int | str, profiles: Sequence[Profile], steps: int | None) -> int:
+    """How often to average: as given, or for "auto" the longest interval that is harmless for all `profiles`."""
+    if update_every == "auto":
+        interval = min(largest_interval(profile, steps) for profile in profiles)
+        error = max(profile.interval_error(interval, steps or math.inf) for profile in profiles)
+        log.info(
+            "the EMA is updated every %d steps (auto); against every step that moves it by about %.2g %% of its "
+            "distance to the weights",
+            interval,
+            100 * error,
+        )
+        return interval
+    if not isinstance(update_every, int) or isinstance(update_every, bool) or update_every < 1:
+        raise ValueError(f"update_every must be 'auto' or a number of steps from 1 on, got {update_every!r}")
+    return update_every

@@ -1,0 +1,87 @@
+"""How averages enter and leave checkpoints: CompVis' names, and what an exact resume needs besides."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ldm.errors import Fault
+from ldm.modules.ema_tracks import Track
+
+Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+"""From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
+
+SCALARS = frozenset({"num_updates", "decay"})
+
+
+def compvis_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """`state` under its names without dots, as CompVis stores an EMA; ValueError where two names would become one."""
+    names: dict[str, str] = {}
+    for name in state:
+        key = name.replace(".", "")
+        if key in SCALARS:
+            raise ValueError(f"an averaged parameter cannot be called {name!r}: checkpoints use {key!r} for a number")
+        if key in names:
+            raise ValueError(f"{names[key]!r} and {name!r} cannot be averaged together: without dots both are {key!r}")
+        names[key] = name
+    return {key: state[name] for key, name in names.items()}
+
+
+def track_numbers(track: Track) -> dict[str, Any]:
+    """`last_update`, and what differs from an average that began with the run and was never kept from anything."""
+    numbers: dict[str, Any] = {"last_update": track.last_update}
+    if track.start:
+        numbers["start"] = track.start
+    if track.behind:
+        numbers["behind"] = dict(track.behind)
+    return numbers
+
+
+def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
+    """Set what `track_numbers` gave."""
+    track.last_update = int(state["last_update"])
+    track.start = int(state.get("start", 0))
+    track.behind = {int(piece): int(step) for piece, step in state.get("behind", {}).items()}
+
+
+def track_state(track: Track, rename: Rename) -> dict[str, Any]:
+    """A whole track: its numbers, and `weights` by name on disk (fp32 views)."""
+    assert track.shadow is not None
+    return track_numbers(track) | {"weights": rename(dict(track.shadow.views))}
+
+
+@torch.no_grad()
+def load_track(track: Track, state: Mapping[str, Any], rename: Rename) -> None:
+    """Set what `track_state` gave, into a track that has begun. `Fault` MOD03, with nothing changed, on a misfit."""
+    assert track.shadow is not None
+    targets = rename(dict(track.shadow.views))
+    refuse_copies(targets, track.shadow.flat)
+    refuse_misfits(state["weights"], targets)
+    for key, view in targets.items():
+        view.copy_(state["weights"][key])
+    take_numbers(track, state)
+
+
+def refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
+    """`Fault` MOD03 if a tensor of `targets` is absent from `state` or of another shape."""
+    missing = [f"{key} is missing" for key in targets if key not in state]
+    shapes = [
+        f"{key} is {tuple(state[key].shape)} instead of {tuple(target.shape)}"
+        for key, target in targets.items()
+        if key in state and state[key].shape != target.shape
+    ]
+    if misfits := missing + shapes:
+        raise Fault(
+            "MOD03",
+            "the EMA weights of this checkpoint do not fit this model",
+            why=f"{len(misfits)} of {len(targets)} differ; {'; '.join(misfits[:3])}",
+            fix="load it without its EMA, which then starts from the weights",
+        )
+
+
+def refuse_copies(targets: Mapping[str, Tensor], flat: Tensor) -> None:
+    """ValueError if a tensor of `targets` is no view of `flat`, since loading into it would change nothing."""
+    memory = flat.untyped_storage().data_ptr()
+    if copies := [key for key, target in targets.items() if target.untyped_storage().data_ptr() != memory]:
+        raise ValueError(f"rename gave copies instead of views ({copies[0]} ...), which cannot be loaded into")

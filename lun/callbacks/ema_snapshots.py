@@ -1,0 +1,151 @@
+"""Snapshots of the power-function averages, from which `python -m lun.posthoc_ema` makes any width after training."""
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from torch import Tensor
+
+from ldm.checkpoint.ema_snapshot import About, TensorFile, sha256, write_snapshot
+from ldm.checkpoint.write import write_safetensors
+from ldm.errors import Fault
+from ldm.modules.ema_profiles import PowerDecay
+from ldm.modules.ema_tracks import Track
+from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.position import follower
+from lun.callbacks.saving import could_not_save, relative, run_directory
+
+log = logging.getLogger(__name__)
+
+BASE = "base.safetensors"
+
+
+class EmaSnapshots(AtStepBoundary):
+    """Writes all `widths` of the model's EMA `count` times over the run, evenly, at steps at which they are updated.
+
+    `base.safetensors`, the weights at the first step, is written once, since snapshots are differences to it. For the
+    UNet of SD 1.5 that is 3.4 GB, and 1.7 GB for each width and snapshot.
+
+    count    snapshots of each width over the whole run; a resume keeps their spacing, also when the run gets longer
+    dirpath  below the run directory
+
+    A full disk costs the snapshot, which is told, not the run; the others serve without it.
+    """
+
+    def __init__(self, count: int = 16, dirpath: str = "ema-snapshots") -> None:
+        if count < 2:
+            raise Fault("CFG08", f"count: {count} snapshots reconstruct nothing", where="EmaSnapshots", fix="count: 16")
+        self.count = count
+        self.dirpath = dirpath
+        self._spacing: float | None = None
+        self._base_sha256: str | None = None
+        self._began = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"spacing": self._spacing, "base_sha256": self._base_sha256}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._spacing, self._base_sha256 = state_dict["spacing"], state_dict["base_sha256"]
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        ema: Any = pl_module.model_ema
+        if ema is None or not ema.widths:
+            raise Fault(
+                "CFG08",
+                "EmaSnapshots has nothing to write: the model's EMA keeps no widths",
+                where="model.params.ema_config",
+                fix="model.params.ema_config.params.widths=[0.05,0.10], or --base configs/options/ema-power.yaml",
+            )
+        if trainer.max_steps < 1 and self._spacing is None:
+            raise Fault(
+                "CFG08",
+                "EmaSnapshots spreads its snapshots over a run whose length is not known",
+                where="lightning.callbacks: EmaSnapshots",
+                fix="lightning.trainer.max_steps=10000",
+            )
+
+    def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
+        if self.first:
+            self._began = step
+        if not trainer.is_global_zero:
+            return
+        module: Any = pl_module
+        ema = module.model_ema
+        if self._spacing is None:
+            self._spacing = max(1.0, (trainer.max_steps - step) / self.count)
+        try:
+            self._require_base(trainer, module)
+            if self._due(step, ema.update_every):
+                for name, track in ema.tracks().items():
+                    if name != "ema" and track.last_update > track.start:
+                        self._write(trainer, module, name, track, step)
+        except OSError as error:
+            fault = could_not_save(trainer, self._directory(trainer), error, "the run goes on without this snapshot")
+            log.warning(fault.render("warning"))
+
+    def _due(self, step: int, every: int) -> bool:
+        """At the first update at or after each multiple of the spacing; the last one falls on the last update."""
+        assert self._spacing is not None
+        if step % every or step == 0:
+            return False
+        tolerance = 1e-6
+        return math.floor(step / self._spacing + tolerance) > math.floor((step - every) / self._spacing + tolerance)
+
+    def _require_base(self, trainer: Trainer, module: Any) -> None:
+        """Write the weights that all snapshots are differences to, or find those that the run began with."""
+        path = self._directory(trainer) / BASE
+        if path.exists():
+            if self.first:
+                self._refuse_another_base(path)
+            return
+        if self._base_sha256 is not None:
+            raise Fault(
+                "MOD01",
+                f"{relative(trainer, path)} is gone, which this run's snapshots are differences to",
+                why="without it neither earlier snapshots can be used nor new ones written",
+                fix="put it back, or go on without: lightning.callbacks.ema_snapshots=null",
+            )
+        ema = module.model_ema
+        state: Mapping[str, Tensor] = module.to_disk(module.state_dict() | ema.raw_state())
+        write_safetensors(path, {name: tensor.detach() for name, tensor in state.items()}, {"format": "pt"})
+        self._base_sha256 = sha256(path)
+        log.info("saved %s, which snapshots of the EMA are differences to", relative(trainer, path))
+
+    def _refuse_another_base(self, path: Path) -> None:
+        found = sha256(path)
+        if self._base_sha256 is None:
+            self._base_sha256 = found
+        elif found != self._base_sha256:
+            raise Fault(
+                "MOD03",
+                f"{path} is not the file that this run's snapshots are differences to",
+                why=f"its sha256 begins with {found[:12]}, that of the run with {self._base_sha256[:12]}",
+                fix="put the run's own file back, or go on without: lightning.callbacks.ema_snapshots=null",
+            )
+
+    def _write(self, trainer: Trainer, module: Any, name: str, track: Track, step: int) -> None:
+        assert isinstance(track.profile, PowerDecay) and track.shadow is not None and self._base_sha256 is not None
+        about = About(
+            track=name,
+            sigma_rel=track.profile.sigma_rel,
+            last_update=track.last_update,
+            t_offset=track.start,
+            every=module.model_ema.update_every,
+            base_sha256=self._base_sha256,
+            attempt=follower(trainer).attempt,
+            began=self._began,
+        )
+        path = self._directory(trainer) / f"{name}-{track.last_update:08d}.safetensors"
+        if path.exists():
+            if self.first:
+                return  # the attempt that saved what is resumed here wrote it
+            path = path.with_name(f"{path.stem}-attempt{about.attempt}.safetensors")
+        with TensorFile(self._directory(trainer) / BASE) as base:
+            write_snapshot(path, module.to_disk(dict(track.shadow.views)), base, about)
+        log.info("saved %s at step %d", relative(trainer, path), step)
+
+    def _directory(self, trainer: Trainer) -> Path:
+        return run_directory(trainer) / self.dirpath

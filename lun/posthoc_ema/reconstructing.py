@@ -1,0 +1,135 @@
+"""`reconstruct`: the weights of an average of any width, one tensor at a time."""
+
+import argparse
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ldm.checkpoint.ema_snapshot import Snapshot
+from ldm.checkpoint.write import write_safetensors
+from ldm.errors import Fault
+from ldm.modules.ema_posthoc import Fit, PowerProfile, fit
+from lun.posthoc_ema.inspecting import HEADER, describe, require_widths
+from lun.posthoc_ema.library import Library, profile_of
+
+log = logging.getLogger(__name__)
+
+WORST = 0.05
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class Reconstruction(Mapping[str, Tensor]):
+    """base + (1 - base_weight) * sum of coefficient * difference, made when asked for; the last one is kept.
+
+    It holds whatever the base file holds: weights that were not trained are as they were. Peak memory is two tensors
+    in fp32.
+    """
+
+    def __init__(
+        self,
+        base: Mapping[str, Tensor],
+        snapshots: Sequence[Snapshot],
+        coefficients: Sequence[float],
+        base_weight: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._base = base
+        self._terms = [(one, float(c) * (1 - base_weight)) for one, c in zip(snapshots, coefficients, strict=True) if c]
+        self._averaged = set(snapshots[0])
+        self._dtype = dtype
+        self._last: tuple[str, Tensor] = ("", torch.empty(0))
+
+    def __getitem__(self, name: str) -> Tensor:
+        if self._last[0] != name:
+            self._last = (name, self._make(name))
+        return self._last[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._base)
+
+    def __len__(self) -> int:
+        return len(self._base)
+
+    def _make(self, name: str) -> Tensor:
+        base = self._base[name]
+        if name in self._averaged:
+            total = base.double()  # large coefficients of both signs cancel
+            for snapshot, factor in self._terms:
+                total.add_(snapshot[name], alpha=factor)
+            base = total
+        return base.to(self._dtype) if base.is_floating_point() else base
+
+
+def reconstruct(arguments: argparse.Namespace) -> None:
+    """Print how well each width can be had, then write it; with `--sweep` validate it instead."""
+    require_widths(arguments.width)
+    if not 0 <= arguments.base_weight <= 1:
+        raise Fault("CLI05", f"{arguments.base_weight:g} is no share", where="--base-weight", fix="--base-weight 0.1")
+    library = Library.open(arguments.run)
+    step = library.last if arguments.step is None else arguments.step
+    snapshots = library.until(step)
+    fits = {width: _fit(snapshots, width, step) for width in arguments.width}
+    print(f"at step {step}, from {len(snapshots)} snapshots:\n{HEADER}   sum c")
+    for width, result in fits.items():
+        print(f"{describe(width, result)} {result.sum:9.6f}")
+    _refuse_poor(fits, arguments.force)
+    if arguments.sweep:
+        from lun.posthoc_ema.sweeping import sweep  # the whole trainer
+
+        sweep(arguments, library, snapshots, fits)
+        return
+    places = _places(arguments)
+    with library.base() as base:
+        for width, result in fits.items():
+            weights = Reconstruction(
+                base, snapshots, result.coefficients.tolist(), arguments.base_weight, DTYPES[arguments.dtype]
+            )
+            about = {"format": "pt", "ema_sigma_rel": f"{width:g}", "step": str(step)}
+            write_safetensors(places[width], weights, about | {"base_weight": f"{arguments.base_weight:g}"})
+            print(f"written  {places[width]}")
+
+
+def _fit(snapshots: Sequence[Snapshot], width: float, step: int) -> Fit:
+    time = step - snapshots[0].about.t_offset
+    return fit([profile_of(one) for one in snapshots], PowerProfile(width, time))
+
+
+def _refuse_poor(fits: Mapping[float, Fit], force: bool) -> None:
+    poor = {width: result for width, result in fits.items() if result.profile_error > WORST}
+    if not poor:
+        return
+    told = ", ".join(f"{width:g} ({100 * result.profile_error:.1f} %)" for width, result in poor.items())
+    fault = Fault(
+        "CLI05",
+        f"these snapshots cannot make the width {told}",
+        why=f"its profile would be further than {100 * WORST:.0f} % from the one wanted",
+        fix="a width or step that `inspect` shows to be closer, or --force",
+    )
+    if not force:
+        raise fault
+    log.warning(fault.render("warning"))
+
+
+def _places(arguments: argparse.Namespace) -> dict[float, Path]:
+    """A file for each width, none of which exists."""
+    if arguments.out is None:
+        raise Fault("CLI05", "nothing says where to write", where="-o", fix="-o ema-{width}.safetensors")
+    if len(arguments.width) > 1 and "{width}" not in arguments.out:
+        raise Fault("CLI05", "several widths need several files", where="-o", fix="-o ema-{width}.safetensors")
+    places = {width: Path(arguments.out.replace("{width}", f"{width:g}")) for width in arguments.width}
+    for path in places.values():
+        refuse_existing(path)
+    return places
+
+
+def refuse_existing(path: Path) -> None:
+    """`Fault` CLI05 for a place that is taken or a kind of file that is not written."""
+    if path.suffix != ".safetensors":
+        raise Fault(
+            "CLI05", f"{path} is no .safetensors file", where="-o", fix=f"-o {path.with_suffix('.safetensors')}"
+        )
+    if path.exists():
+        raise Fault("CLI05", f"{path} exists", where="-o", why="nothing is overwritten", fix="another name")

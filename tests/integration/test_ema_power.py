@@ -1,0 +1,95 @@
+"""Widths tracked through the whole program: resumed bit for bit, and made into any other width afterwards."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.runs import TINY, load, newest_run
+
+from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile
+
+OVERLAY = Path(__file__).parents[2] / "configs/options/ema-power.yaml"
+STEPS = 12
+
+
+@pytest.fixture
+def train(lun: Callable[..., int], tmp_path: Path, pictures: Path) -> Callable[..., int]:
+    """`train(name, *arguments)`: the tiny run with the overlay, 4 snapshots and a validation set."""
+
+    def start(*arguments: str) -> int:
+        validation = "data.params.validation"
+        return lun(
+            *("--base", str(TINY), str(OVERLAY), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures)),
+            *("-t", "model.params.ema_config.params.update_every=2"),
+            *("lightning.callbacks.ema_snapshots.params.count=4", "lightning.trainer.val_check_interval=100"),
+            *(f"model.params.scheduler_config.params.total_steps={STEPS}", f"{validation}.params.size=8"),
+            *(f"{validation}.target=lun.data.local.Local", f"{validation}.params.data_root={pictures}"),
+            *arguments,
+            base=False,
+        )
+
+    return start
+
+
+def averages(run: Path) -> dict[str, Any]:
+    ema = load(run / "checkpoints/last.ckpt")["ema"]
+    assert ema["same_as_ema"] == ["power-0.1"]
+    found: dict[str, Any] = ema["tracks"]["power-0.05"]
+    return found
+
+
+def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_training(
+    train: Callable[..., int], lun: Callable[..., int], tmp_path: Path
+) -> None:
+    assert train("-n", "straight") == 0
+    straight = newest_run(tmp_path / "logs")
+    assert train("-n", "cut", "lightning.trainer.max_steps=7") == 0
+    cut = newest_run(tmp_path / "logs")
+    assert lun("-t", "--resume", str(cut), f"lightning.trainer.max_steps={STEPS}", base=False, data=None) == 0
+
+    ours, theirs = averages(cut), averages(straight)
+    assert ours["last_update"] == theirs["last_update"] == STEPS
+    assert all(torch.equal(ours["weights"][name], theirs["weights"][name]) for name in theirs["weights"])
+    folders = [run / "ema-snapshots" for run in (straight, cut)]
+    assert TensorFile(folders[0] / "base.safetensors").keys() == TensorFile(folders[1] / "base.safetensors").keys()
+    last = [Snapshot(folder / f"power-0.1-{STEPS:08d}.safetensors") for folder in folders]
+    assert all(torch.equal(last[0][name], last[1][name]) for name in last[0])
+    assert (last[0].about.attempt, last[1].about.attempt, last[1].about.began) == (1, 2, 7)
+
+    from lun.posthoc_ema.command import run  # any other width, from what the straight run left behind
+
+    names = [f"power-{width}-{step:08d}.safetensors" for width in ("0.05", "0.1") for step in (4, 6, 10, 12)]
+    assert sorted(path.name for path in (straight / "ema-snapshots").iterdir()) == ["base.safetensors", *names]
+    tracked, main, made = (tmp_path / f"{name}.safetensors" for name in ("tracked", "main", "made"))
+    assert run(["export", str(straight), "--track", "power-0.05", "-o", str(tracked)]) == 0
+    assert run(["export", str(straight), "--track", "power-0.1", "-o", str(main)]) == 0
+    assert run(["reconstruct", str(straight), "--width", "0.05", "-o", str(made)]) == 0
+    like = [
+        "--against",
+        str(tracked),
+        "--base",
+        str(straight / "ema-snapshots/base.safetensors"),
+        "--tolerance",
+        "0.001",
+    ]
+    assert run(["verify", str(made), *like]) == 0
+    assert run(["verify", str(main), *like]) == 4
+    assert run(["reconstruct", str(straight), "--width", "0.05,0.1", "--sweep", "-o", str(tmp_path / "s")]) == 0
+    assert (tmp_path / "s.png").exists() and len((tmp_path / "s.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("model.params.ema_config.params.widths=[]", "keeps no widths"),
+        ("lightning.callbacks.ema_snapshots.params.count=1", "reconstruct nothing"),
+        ("model.params.ema_config.params.start=never", "cannot start at 'never'"),
+    ],
+)
+def test_settings_that_make_no_snapshots_are_one_clear_fault(
+    train: Callable[..., int], setting: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("-n", "wrong", setting) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,42 @@
+"""How a trained model drives its EMA: after each window, and with a gate before each optimizer step."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from ldm.models.base import TrainedModel
+
+
+class Recorder:
+    """Stands for an EMA whose weights come from an accelerator."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.stall_ms: float | None = 12.0
+
+    def update(self, step: int) -> None:
+        self.calls.append(step)
+
+    def gate(self) -> None:
+        self.calls.append("gate")
+
+
+def test_the_ema_is_gated_before_and_told_after_each_optimizer_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, logged = TrainedModel(), {}
+    monkeypatch.setattr(model, "log", lambda name, value: logged.update({name: value}))
+    model.model_ema = recorder = Recorder()  # type: ignore[assignment]
+    for _ in range(2):
+        model.on_before_optimizer_step(torch.optim.SGD([torch.zeros(1)], lr=0.1))
+        model.window_completed(4)
+    assert recorder.calls == ["gate", 1, "gate", 2]
+    assert logged == {"ema/stall_ms": 12.0}
+
+
+def test_an_ema_beside_nothing_logs_no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TrainedModel()
+    monkeypatch.setattr(model, "log", lambda *args: pytest.fail("nothing to log"))
+    model.model_ema = recorder = Recorder()  # type: ignore[assignment]
+    recorder.stall_ms = None
+    model.window_completed(1)
+    assert recorder.calls == [1]

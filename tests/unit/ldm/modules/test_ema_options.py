@@ -1,0 +1,306 @@
+"""LitEma's settings: late start, half-lives, widths beside the main average, and what must not change the result."""
+
+import copy
+import gc
+import logging
+
+import pytest
+import torch
+from diffusers.training_utils import EMAModel
+from torch import Tensor, nn
+
+from ldm.errors import Fault
+from ldm.modules.ema import LitEma
+from ldm.modules.ema_profiles import ConstantDecay, HalfLife, PowerDecay
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4))
+
+
+@torch.no_grad()
+def train(model: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
+def flat(ema: LitEma, track: str = "ema") -> Tensor:
+    shadow = ema.tracks()[track].shadow
+    assert shadow is not None
+    return shadow.flat
+
+
+def weights(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+# Against others
+
+
+def test_at_every_step_it_equals_diffusers() -> None:
+    model = network()
+    ours, theirs = LitEma(model, decay=0.95, update_every=1), EMAModel(model.parameters(), decay=0.95)
+    for step in range(1, 200):
+        train(model, step)
+        ours.update(step)
+        theirs.step(model.parameters())
+        # theirs copies at its first call and counts from there: the same law, shifted by one step
+        if step == 1:
+            ours.reset(1)
+            ours._main.start = 1
+    expected = torch.cat([shadow.flatten() for shadow in theirs.shadow_params])
+    torch.testing.assert_close(flat(ours), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sign_flip_would_be_seen() -> None:
+    """The mutant runs away from the weights, while the loss curve of a training run would look as usual."""
+    parameter = nn.Parameter(torch.zeros(4))
+    ema = LitEma({"w": parameter}, decay=0.9, warmup=False, update_every=1)
+    parameter.data.fill_(1.0)
+    flipped = flat(ema).clone()
+    for step in range(1, 51):
+        ema.update(step)
+        flipped -= (1 - 0.9) * (parameter.detach() - flipped)
+    assert abs(flat(ema)[0].item() - 1.0) < 0.01
+    assert abs(flipped[0].item() - 1.0) > 1.0
+
+
+# Late start
+
+
+def test_before_its_start_there_is_no_average_and_no_memory_and_the_weights_stand_for_it() -> None:
+    model = network()
+    ema = LitEma(model, decay=0.9, update_every=5, start=12)
+    for step in range(1, 12):
+        train(model, step)
+        ema.update(step)
+    before = weights(model)
+    assert not ema.started and ema.tracks() == {} and ema.state_dict() == {}
+    with ema.scope():
+        assert torch.equal(weights(model), before)
+    train(model, 12)
+    ema.update(12)
+    assert ema.started
+    assert torch.equal(flat(ema), weights(model))
+
+
+@pytest.mark.parametrize("late", [10, 40])
+def test_a_late_start_differs_from_the_full_run_by_what_it_has_not_forgotten(late: int) -> None:
+    model = network()
+    full, part = LitEma(model, 0.9, 1, warmup=False), LitEma(model, 0.9, 1, warmup=False, start=100 - late)
+    apart = 0.0
+    for step in range(1, 101):
+        train(model, step)
+        full.update(step)
+        part.update(step)
+        if step == 100 - late:
+            apart = (flat(full) - flat(part)).norm().item()
+    assert (flat(full) - flat(part)).norm().item() == pytest.approx(0.9**late * apart, rel=1e-2)
+
+
+def test_a_share_counts_from_the_end() -> None:
+    ema = LitEma(network(), start="3.5%", profile=PowerDecay(0.10), total_steps=1000)
+    assert ema._main.start == 965
+
+
+@pytest.mark.parametrize(
+    ("start", "total"), [("3.5", 100), ("0%", 100), ("101%", 100), (-1, 100), ("soon", 100), ("5%", None), (True, 9)]
+)
+def test_a_start_that_says_nothing_is_refused(start: object, total: int | None) -> None:
+    with pytest.raises(Fault) as caught:
+        LitEma(network(), start=start, total_steps=total)  # type: ignore[arg-type]
+    assert caught.value.id == "CFG08"
+
+
+@pytest.mark.parametrize(
+    ("start", "law", "warns"),
+    [
+        ("10%", ConstantDecay(0.999, warmup=False), True),
+        ("10%", ConstantDecay(0.999), True),
+        ("60%", ConstantDecay(0.999), False),
+        ("10%", PowerDecay(0.10), False),
+        (0, ConstantDecay(0.9999), False),
+        (10_000, ConstantDecay(0.9), True),
+    ],
+)
+def test_a_start_too_late_to_forget_where_it_began_is_told(start, law, warns, caplog: pytest.LogCaptureFixture) -> None:
+    LitEma(network(), start=start, profile=law, total_steps=10_000)
+    assert bool(caplog.records) == warns
+
+
+def test_a_run_cut_before_the_start_begins_at_the_same_step() -> None:
+    model = network()
+    cut = LitEma(model, start="50%", total_steps=20)
+    cut.update(4)
+    resumed = LitEma(model, start="50%", total_steps=40)
+    resumed.load_resume_state(cut.resume_state())
+    resumed.update(9)
+    assert not resumed.started
+    resumed.update(10)
+    assert resumed.started and resumed.last_update == 10
+
+
+# Laws
+
+
+def test_a_half_life_in_images_is_one_in_steps_of_so_many_images() -> None:
+    images = LitEma(network(), half_life_images=6400, examples_per_step=64)
+    assert images.profile == LitEma(network(), half_life_steps=100).profile == HalfLife(100)
+
+
+@pytest.mark.parametrize(
+    "given", [{"half_life_images": 10.0}, {"half_life_images": 10.0, "half_life_steps": 1.0, "examples_per_step": 2}]
+)
+def test_a_half_life_that_cannot_be_meant_is_refused(given) -> None:
+    with pytest.raises(Fault):
+        LitEma(network(), **given)
+
+
+def test_auto_says_what_its_interval_costs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    LitEma(network(), decay=0.999, warmup=False, update_every="auto")
+    assert "every 10 steps (auto)" in caplog.text and "about 0.45 %" in caplog.text
+
+
+@pytest.mark.parametrize("interval", [10, 100])
+def test_the_error_that_an_interval_costs_is_as_predicted(interval: int) -> None:
+    """Weights that drift: theory says (N - 1) (1 - d) / 2 of the distance to the weights."""
+    law, steps = ConstantDecay(0.999, warmup=False), 20_000
+    parameter = nn.Parameter(torch.zeros(1, dtype=torch.float32))
+    sampled, exact = LitEma({"w": parameter}, update_every=interval, profile=law), 0.0
+    for step in range(1, steps + 1):
+        parameter.data.fill_(float(step))
+        exact += 0.001 * (step - exact)
+        sampled.update(step)
+    error = abs(flat(sampled)[0].item() - exact) / (steps - exact)
+    assert error == pytest.approx(law.interval_error(interval, steps), rel=0.15, abs=1e-4)
+
+
+# Widths
+
+
+def test_widths_are_each_the_average_that_it_would_be_alone() -> None:
+    model = network()
+    together = LitEma(model, update_every=3, widths=(0.05, 0.10, 0.20))
+    alone = {f"power-{w:g}": LitEma(model, update_every=3, profile=PowerDecay(w)) for w in (0.05, 0.10, 0.20)}
+    for step in range(1, 40):
+        train(model, step)
+        together.update(step)
+        for ema in alone.values():
+            ema.update(step)
+    assert list(together.tracks()) == ["ema", *alone]
+    assert all(torch.equal(flat(together, name), flat(ema)) for name, ema in alone.items())
+
+
+def test_a_width_that_is_the_main_average_takes_no_memory_of_its_own() -> None:
+    ema = LitEma(network(), profile=PowerDecay(0.10), widths=(0.05, 0.10))
+    assert ema.tracks()["power-0.1"].shadow is ema.tracks()["ema"].shadow
+    assert list(ema.resume_state()["tracks"]) == ["power-0.05"]
+    assert ema.resume_state()["same_as_ema"] == ["power-0.1"]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 10, 13])
+def test_a_cut_run_goes_on_bit_for_bit_with_all_its_widths(cut: int) -> None:
+    straight, model = network(), network()
+    expected, ema = (LitEma(m, update_every=5, widths=(0.05, 0.10)) for m in (straight, model))
+    for step in range(1, 24):
+        train(straight, step)
+        expected.update(step)
+    for step in range(1, cut + 1):
+        train(model, step)
+        ema.update(step)
+    state, numbers = copy.deepcopy(ema.state_dict()), copy.deepcopy(ema.resume_state())
+    resumed = LitEma(model, update_every=5, widths=(0.05, 0.10))
+    resumed.load_state_dict(state)
+    resumed.load_resume_state(numbers)
+    for step in range(cut + 1, 24):
+        train(model, step)
+        resumed.update(step)
+    assert all(torch.equal(flat(resumed, name), flat(expected, name)) for name in expected.tracks())
+
+
+def test_a_width_that_the_checkpoint_lacks_begins_at_the_resumed_step(caplog: pytest.LogCaptureFixture) -> None:
+    model = network()
+    old = LitEma(model, update_every=1)
+    old.update(50)
+    new = LitEma(model, update_every=1, widths=(0.05,))
+    train(model, 1)
+    new.load_resume_state(old.resume_state())
+    track = new.tracks()["power-0.05"]
+    assert (track.start, track.last_update) == (50, 50) and "begins at step 50" in caplog.text
+    assert torch.equal(flat(new, "power-0.05"), weights(model))
+
+
+# Not finite
+
+
+def test_only_the_pieces_that_are_not_finite_stay_behind_and_they_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldm.modules.ema_shadow.CHUNK", 4)
+    parameter = nn.Parameter(torch.zeros(10))
+    ema = LitEma({"w": parameter}, decay=0.9, warmup=False, update_every=5, widths=(0.10,))
+    parameter.data.fill_(1.0)
+    parameter.data[5] = float("nan")
+    ema.update(5)
+    average = flat(ema).clone()
+    assert average[4:8].tolist() == [0.0] * 4
+    assert torch.all(average[:4] == average[8]) and average[0].item() == pytest.approx(1 - 0.9**5)
+    assert ema.tracks()["ema"].behind == {1: 0} and ema.skipped_nonfinite == 1
+    resumed = copy.deepcopy(ema)
+    resumed.load_resume_state(copy.deepcopy(ema.resume_state()))
+    parameter.data[5] = 1.0
+    for each in (ema, resumed):
+        each._source.tensors()["w"].data.fill_(1.0)
+        each.update(10)
+        assert flat(each).tolist() == pytest.approx([1 - 0.9**10] * 10)
+        assert each.tracks()["ema"].behind == {}
+
+
+# What must not change anything
+
+
+def test_fifty_swaps_leave_no_copy_behind() -> None:
+    model = network()
+    ema = LitEma(model, update_every=1)
+
+    def held() -> int:
+        gc.collect()
+        return sum(thing.numel() for thing in gc.get_objects() if type(thing) in (Tensor, nn.Parameter))
+
+    with ema.scope():
+        pass
+    before = held()
+    for _ in range(50):
+        with ema.scope():
+            pass
+    assert held() == before
+
+
+def test_names_that_compilation_adds_later_change_nothing() -> None:
+    model = network()
+    ema = LitEma(model, update_every=1)
+    compiled = nn.Module()
+    compiled._orig_mod = model
+    ema._source._owner = compiled  # type: ignore[attr-defined]
+    train(model, 1)
+    ema.update(1)
+    assert ema.last_update == 1
+    assert not any("_orig_mod" in name for name in ema.averaged_state())
+
+
+def test_a_source_of_ones_own_is_averaged() -> None:
+    class Shards:
+        """As a sharded model would: this rank's part of a weight, under the weight's name."""
+
+        def __init__(self) -> None:
+            self.part = torch.zeros(3)
+
+        def tensors(self) -> dict[str, Tensor]:
+            return {"layer.weight": self.part}
+
+    shards = Shards()
+    ema = LitEma(shards, decay=0.5, warmup=False, update_every=1)
+    shards.part.fill_(1.0)
+    ema.update(1)
+    assert ema.averaged_state()["layer.weight"].tolist() == [0.5] * 3
