@@ -61,7 +61,7 @@ def test_a_resumed_run_reads_on_where_it_stopped(data):
 def test_a_picture_that_comes_again_has_other_draws(data):
     captions = {slot: caption for slot, (caption, _) in seen(data, 10, batch_size=5).items()}
     order = Order(len(data), 3)
-    of_first = [captions[slot] for slot in captions if order(slot)[1] == 0]
+    of_first = [captions[slot] for slot in captions if order.key(slot).example == 0]
     assert len(of_first) == 10
     assert len(set(of_first)) > 5
 
