@@ -10,12 +10,13 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 TXT2IMG = ["training-lightning.yaml", "training-txt2img.yaml"]
 MODELS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "models").glob("*.yaml"))
 OPTIONS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "options").glob("*.yaml"))
+DATA = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "data").glob("*.yaml"))
 COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
     TXT2IMG,
     *([*TXT2IMG, model] for model in MODELS),
-    *([*TXT2IMG, option] for option in OPTIONS),
+    *([*TXT2IMG, option] for option in OPTIONS + DATA),
 ]
 
 

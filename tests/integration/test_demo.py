@@ -17,6 +17,7 @@ DEMO = ["--base", "configs/training-lightning.yaml", "configs/demo/emoji.yaml", 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("LUN_THREADS", "1")  # two threads on a busy machine wait for each other most of the time
     return tmp_path / "logs"
 
 
