@@ -71,9 +71,13 @@ def build_trainer(
     callbacks: list[Callback],
     loggers: list[Logger],
     run: Path,
+    by_hand: tuple[str, ...] = (),
 ) -> Trainer:
-    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches."""
-    settings = _settings(config) | {
+    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches.
+
+    by_hand   arguments that the model carries out itself, so that Lightning must not
+    """
+    settings = {name: value for name, value in _settings(config).items() if name not in by_hand} | {
         "max_steps": length.max_steps,
         "val_check_interval": length.val_every * config.get("accumulate_grad_batches", 1),
     }

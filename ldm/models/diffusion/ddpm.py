@@ -13,10 +13,10 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
-from ldm.models.base import TrainedModel
+from ldm.models.base import PartSize, TrainedModel
 from ldm.models.diffusion import preview
 from ldm.models.diffusion.validation import ValidationLoss
-from ldm.models.diffusion.weights import Part, give_weights, require_weights
+from ldm.models.diffusion.weights import Part, count_parameters, give_weights, require_weights, without_loss
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 
@@ -91,6 +91,9 @@ class DDPM(TrainedModel):
     def require_weights(self) -> None:
         """Raise what `configure_model` would, as far as that can be told without reading whole files."""
         require_weights(self.part_recipes(), self.ckpt_path)
+
+    def part_sizes(self) -> list[PartSize]:
+        return [PartSize(name, count_parameters(part), part.trained) for name, part in self.part_recipes().items()]
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
@@ -219,7 +222,10 @@ class LatentDiffusion(DDPM):
     def part_recipes(self) -> dict[str, Part]:
         return super().part_recipes() | {
             "first stage": Part(
-                "model.params.first_stage_config", self.first_stage_config, "first_stage_model.", trained=False
+                "model.params.first_stage_config",
+                without_loss(self.first_stage_config),
+                "first_stage_model.",
+                trained=False,
             ),
             "text encoder": Part(
                 "model.params.cond_stage_config",

@@ -41,6 +41,12 @@ class Part:
         return any(params.get(name) for name in ("ckpt_path", "version", "from_scratch"))
 
 
+def without_loss(recipe: Recipe) -> Recipe:
+    """An autoencoder's recipe for use as a part, which has nothing to train it by."""
+    params = {name: value for name, value in (recipe.get("params") or {}).items() if name != "lossconfig"}
+    return {**recipe, "params": params}
+
+
 def require_weights(parts: Mapping[str, Part], ckpt_path: str | None) -> None:
     """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
     MOD01 or MOD02 for files that are not there or not weights."""
