@@ -140,9 +140,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
 
     # Steps
 
-    def take_over(self, trainer: Mapping[str, Any]) -> None:
+    @classmethod
+    def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
         """Raises `Fault` CFG08 for DeepSpeed, whose engine steps one optimizer."""
-        super().take_over(trainer)
         strategy = trainer.get("strategy")
         name = strategy.get("target") if isinstance(strategy, Mapping) else strategy
         if "deepspeed" in str(name).lower():

@@ -79,8 +79,12 @@ class TrainedModel(LightningModule):
         """The networks that training will build, for the plan."""
         return []
 
+    @classmethod
+    def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
+        """Raise `Fault` for arguments of the Trainer under which models of this class cannot train."""
+
     def take_over(self, trainer: Mapping[str, Any]) -> None:
-        """Take what is `by_hand` from the Trainer's arguments; `Fault` for those with which this model cannot train."""
+        """Take what is `by_hand` from the Trainer's arguments."""
         for name in self.by_hand:
             if trainer.get(name) is not None:
                 setattr(self, name, trainer[name])

@@ -11,7 +11,7 @@ from typing import Any
 from lightning.pytorch import Trainer
 
 from ldm.models.base import TrainedModel
-from ldm.util import instantiate_from_config
+from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.position import FollowPosition
 from lun.callbacks.stops import Stops
@@ -58,6 +58,7 @@ class Session:
         config = settings.config
         trainer = settings.lightning("trainer")
         require_device(trainer)
+        get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
         window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), count_ranks(trainer))
