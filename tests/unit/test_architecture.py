@@ -33,6 +33,8 @@ PUBLIC = [
     "ldm.models.diffusion.ddpm.DDPM",
     "ldm.models.diffusion.ddpm.LatentDiffusion",
     "ldm.models.autoencoder.AutoencoderKL",
+    "ldm.modules.losses.LPIPSWithDiscriminator",
+    "ldm.modules.losses.contperceptual.LPIPSWithDiscriminator",
     "ldm.modules.ema.LitEma",
     "ldm.lr_scheduler.LambdaLinearScheduler",
     "ldm.lr_scheduler.LambdaWarmUpCosineScheduler",
@@ -46,7 +48,17 @@ PUBLIC = [
 ]
 
 # Packages whose own __init__ must not load torch, because the command line passes through them.
-LIGHT = ["lun", "lun.config", "lun.launch", "lun.callbacks", "ldm", "ldm.models", "ldm.modules", "ldm.diffusion"]
+LIGHT = [
+    "lun",
+    "lun.config",
+    "lun.launch",
+    "lun.callbacks",
+    "ldm",
+    "ldm.models",
+    "ldm.modules",
+    "ldm.modules.losses",
+    "ldm.diffusion",
+]
 
 LONGEST_FILE = 320
 LONGEST_FUNCTION = 60
