@@ -221,20 +221,21 @@ def test_what_cannot_be_trained_is_said_before_anything_is_written(
 
 
 def test_it_learns_to_draw_pictures_that_it_never_saw(train: Train, repo_root: Path) -> None:
-    """From noise, discriminator included from step 48 on: 3 dB and more between steps 16 and 64."""
+    """From noise, discriminator included from step 36 on: 1.5 dB and more between steps 8 and 40."""
     data = repo_root / "configs/demo/data"
     validation = {"target": "lun.data.local.Local", "params": {"data_root": str(data / "held-out"), "size": 16}}
     run = train(
         "learns",
         "data.params.train.params.size=16",
-        "data.params.batch_size=8",
+        "data.params.batch_size=6",
         f"data.params.validation={json.dumps(validation)}",
         "model.base_learning_rate=3.0e-3",
-        "model.params.lossconfig.params.disc_start=48",
-        "lightning.trainer.max_steps=64",
-        "lightning.trainer.val_check_interval=16",
+        "model.params.lossconfig.params.disc_start=36",
+        "lightning.trainer.max_steps=40",
+        "lightning.trainer.val_check_interval=8",
+        "lightning.trainer.limit_val_batches=2",
         data=data / "train",
     )
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     ratios = [row["val/psnr"] for row in rows if "val/psnr" in row]
-    assert len(ratios) == 4 and ratios[-1] > ratios[0] + 3.0, ratios
+    assert len(ratios) == 5 and ratios[-1] > ratios[0] + 1.5, ratios
