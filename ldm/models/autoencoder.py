@@ -1,36 +1,51 @@
-"""The KL autoencoder between pictures and latents (Rombach et al. 2022, arXiv 2112.10752)."""
+"""The KL autoencoder between pictures and latents (Rombach et al. 2022, arXiv 2112.10752): as a part, and trained."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from ldm.checkpoint.autoencoder_keys import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import FIRST_STAGE, part_of
 from ldm.checkpoint.source import find_source
-from ldm.checkpoint.state import State
-from ldm.checkpoint.table import KeyTable
+from ldm.diffusion.draws import key
 from ldm.errors import Fault
-from ldm.modules.networks.autoencoder import DDConfig, build_autoencoder, library_config, refuse_other_shape
-from ldm.util import Recipe
+from ldm.models import autoencoder_preview
+from ldm.models.base import PartSize, TrainedModel
+from ldm.models.drift import Drift
+from ldm.models.first_stage import FirstStage
+from ldm.models.reconstruction import Quality
+from ldm.models.window import Micro, advance, mean_of, still, uncounted
+from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
+from ldm.modules.networks.autoencoder import DDConfig, build_autoencoder, keep_last_layer_precise, library_config
+from ldm.modules.posterior import Posterior
+from ldm.util import Recipe, instantiate_from_config
 
-TRAINING_ONLY = ("loss.", "model_ema.")  # what CompVis' own autoencoder checkpoints hold besides the networks
+ADAM = {"target": "torch.optim.Adam", "params": {"betas": [0.5, 0.9]}}
 
 
-class AutoencoderKL(nn.Module):
-    """Encodes pictures to the moments of a latent and decodes latents; what is frozen is its owner's decision.
+class AutoencoderKL(FirstStage, TrainedModel):
+    """Encodes pictures to the moments of a latent and decodes latents.
 
-    embed_dim    channels of a latent
-    lossconfig   recipe of the loss for training it; a frozen first stage has no use for it
-    ckpt_path    a diffusers folder (vae/), a pipeline's folder, or a file of the autoencoder or of a whole checkpoint
-    ignore_keys  beginnings of keys on disk that are neither loaded nor asked for
-    image_key    key of the pictures in a batch
-    monitor      metric by which the best checkpoints are kept
+    Without a `lossconfig` it is a part of another model: built, and filled from `ckpt_path`, at once; what is frozen is
+    its owner's decision. With one it is itself a model to train, against its discriminator: two optimizers, stepped by
+    hand, whose window, clipping and counting of steps are those of every other model here.
+
+    embed_dim             channels of a latent
+    lossconfig            recipe of an LPIPSWithDiscriminator; `torch.nn.Identity` counts as none
+    ckpt_path             a diffusers folder (vae/), a pipeline's folder, or a file of the autoencoder or of a whole
+                          checkpoint
+    ignore_keys           beginnings of keys on disk that are neither loaded nor asked for
+    image_key             key of the pictures in a batch
+    train                 `decoder` leaves encoder and quant_conv as they are, to the bit: latents keep their meaning
+    encoder_frozen_steps  steps before encoder and quant_conv are trained, too
 
     The attributes `downsampling` (pixels per latent, a side) and `z_channels` describe a latent.
     """
+
+    accepts = "ldm.models.base.TrainedModel"
+    by_hand = ("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm")
 
     def __init__(
         self,
@@ -38,49 +53,255 @@ class AutoencoderKL(nn.Module):
         embed_dim: int,
         lossconfig: Recipe | None = None,
         ckpt_path: str | None = None,
-        ignore_keys: Sequence[str] = (),
+        ignore_keys: tuple[str, ...] | list[str] = (),
         image_key: str = "image",
         colorize_nlabels: int | None = None,
         monitor: str | None = None,
         from_scratch: bool = False,
+        train: Literal["all", "decoder"] = "all",
+        encoder_frozen_steps: int = 0,
+        **training: Any,
     ) -> None:
-        super().__init__()
+        training["optimizer_config"] = training.get("optimizer_config") or ADAM
+        super().__init__(monitor=monitor, ckpt_path=ckpt_path, ignore_keys=ignore_keys, **training)
         if colorize_nlabels is not None:
             raise Fault("CFG03", "colorize_nlabels is for label maps, which are not supported", fix="delete the line")
-        self.lossconfig = lossconfig
+        self.automatic_optimization = False
+        self.accumulate_grad_batches = 1
+        self.gradient_clip_val: float | None = None
+        self.gradient_clip_algorithm: str | None = None
+        self.lossconfig = None if (lossconfig or {}).get("target") == "torch.nn.Identity" else lossconfig
         self.image_key = image_key
-        self.monitor = monitor
         self.from_scratch = from_scratch
-        self.loaded_from: str | None = None
-        config = library_config(ddconfig, embed_dim)
+        self.only_decoder = train == "decoder"
+        self.encoder_frozen_steps = encoder_frozen_steps
+        self.loaded_from = None
+        self.library_config = library_config(ddconfig, embed_dim)
         self.downsampling = 2 ** (len(ddconfig["ch_mult"]) - 1)
         self.z_channels = embed_dim
-        whole = ckpt_path and not ignore_keys
-        with hollow() if whole else nullcontext():
-            self.network = build_autoencoder(config)
-        keys = self.network.state_dict()
-        self.table = KeyTable(compvis_autoencoder_names(keys), "network", old_autoencoder_names(keys))
-        if ckpt_path and not is_hollow():
-            source = find_source(ckpt_path, "vae")
-            refuse_other_shape(config, source.config, ckpt_path)
-            load_part(self, part_of(source.read(), FIRST_STAGE), ckpt_path, ignore=(*TRAINING_ONLY, *ignore_keys))
-            self.loaded_from = ckpt_path
+        self.loss: LPIPSWithDiscriminator | None = None
+        self.network = None
+        self._window: list[Micro] = []
+        self._drift = Drift()
+        if self.lossconfig is None:
+            self.build_network(self.library_config, self.ckpt_path, self.ignore_keys)
 
-    def encode_moments(self, x: Tensor) -> Tensor:
-        """Mean and log-variance, joined: (b, 3, h, w) in [-1, 1] to (b, 2 z_channels, h / f, w / f)."""
-        return self.network.quant_conv(self.network.encoder(x))
+    # Network and weights
 
-    def decode(self, z: Tensor) -> Tensor:
-        """Pictures of unscaled latents: (b, z_channels, h, w) to (b, 3, f h, f w) in about [-1, 1]."""
-        return self.network.decoder(self.network.post_quant_conv(z))
+    def configure_model(self) -> None:
+        """Build networks and loss and read the weights, once, as a model to train."""
+        if self.network is not None:
+            return
+        torch.manual_seed(key(self.seed, "initial weights"))
+        self.build_network(self.library_config, None if self.resumed else self.ckpt_path, self.ignore_keys)
+        keep_last_layer_precise(self.network)
+        self.loss = instantiate_from_config(self.lossconfig or {})
+        if self.only_decoder:
+            for part in self.encoding_parts():
+                part.requires_grad_(False)
 
-    def to_disk(self, state: State) -> State:
-        """This module's keys to CompVis' (`encoder.down.0.block.0.conv1.weight`), without `first_stage_model.`."""
-        matrices = {key: value for key, value in state.items() if is_attention_matrix(key)}
-        return self.table.to_disk(state | {key: value[:, :, None, None] for key, value in matrices.items()})
+    def require_weights(self) -> None:
+        """Raise `Fault` MOD06 if training would start from noise unasked, MOD01 for files that are not there."""
+        where = "model.params"
+        if self.lossconfig is None:
+            fix = f"{where}.lossconfig.target=ldm.modules.losses.LPIPSWithDiscriminator"
+            raise Fault("CFG03", "the autoencoder has no loss to be trained by", where=f"{where}.lossconfig", fix=fix)
+        if not self.ckpt_path and not self.from_scratch:
+            raise Fault(
+                "MOD06",
+                "the autoencoder got no weights; training would start from noise",
+                where=f"{where}.ckpt_path",
+                fix=f"--init-from FILE, or on purpose: {where}.from_scratch=true",
+            )
+        if self.ckpt_path:
+            find_source(self.ckpt_path, "vae")
+        instantiate_from_config(self.lossconfig)
 
-    def from_disk(self, state: State) -> State:
-        """CompVis' keys, diffusers' or this module's own to this module's own."""
-        own = self.table.from_disk(state)
-        convolutions = {key: value for key, value in own.items() if is_attention_matrix(key) and value.ndim == 4}
-        return own | {key: value[:, :, 0, 0] for key, value in convolutions.items()}
+    def disk_parts(self) -> dict[str, nn.Module]:
+        """None: as a part or as a whole, this module translates its own names."""
+        return {}
+
+    def part_sizes(self) -> list[PartSize]:
+        with torch.device("meta"):
+            network = build_autoencoder(self.library_config)
+        encoding = sum(p.numel() for half in (network.encoder, network.quant_conv) for p in half.parameters())
+        decoding = sum(p.numel() for p in network.parameters()) - encoding
+        return [PartSize("encoder", encoding, not self.only_decoder), PartSize("decoder", decoding, True)]
+
+    def pictures(self, batch: Mapping[str, Any]) -> Tensor:
+        """(b, 3, h, w) in [-1, 1]."""
+        return batch[self.image_key].movedim(-1, 1)
+
+    def reconstruct(self, batch: Mapping[str, Any]) -> tuple[Tensor, Posterior]:
+        """A batch's pictures encoded, sampled with their own draws, and decoded: (b, 3, h, w)."""
+        frozen = self.only_decoder or self.position.step < self.encoder_frozen_steps
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            posterior = Posterior.of(self.encode_moments(self.pictures(batch)))
+        return self.decode(posterior.sample(self._noise(batch, posterior))), posterior
+
+    def _noise(self, batch: Mapping[str, Any], posterior: Posterior) -> Tensor:
+        return self.draws(batch).normal("first_stage", posterior.mean.shape[1:]).to(posterior.mean)
+
+    # Steps
+
+    @classmethod
+    def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
+        """Raises `Fault` CFG08 for DeepSpeed, whose engine steps one optimizer."""
+        strategy = trainer.get("strategy")
+        name = strategy.get("target") if isinstance(strategy, Mapping) else strategy
+        if "deepspeed" in str(name).lower():
+            raise Fault(
+                "CFG08",
+                "an autoencoder cannot be trained under DeepSpeed",
+                where="lightning.trainer.strategy",
+                why="autoencoder and discriminator have an optimizer each; DeepSpeed's engine steps only one",
+                fix="lightning.trainer.strategy=ddp",
+            )
+
+    def configure_optimizers(self) -> Any:
+        """The generator's optimizer and the discriminator's, by the same recipes."""
+        assert self.loss is not None
+        judge = list(self.loss.discriminator.parameters())
+        judging = {id(parameter) for parameter in judge}
+        own = [p for _, p in self.trained_parameters() if id(p) not in judging]
+        configured = [self.configure_optimizer(parameters) for parameters in (own, judge)]
+        if self.scheduler_config is None:
+            return configured
+        return [one["optimizer"] for one in configured], [one["lr_scheduler"] for one in configured]
+
+    def _build_ema(self) -> None:
+        """Of encoder and decoder alone."""
+        assert self.loss is not None
+        with still(self.loss):
+            super()._build_ema()
+
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        # Lightning refuses the number where optimization is by hand; from here on it only paces its logging by it.
+        self.trainer.accumulate_grad_batches = self.accumulate_grad_batches
+        data = getattr(self.trainer, "datamodule", None)
+        if self.position.step == 0 and data is not None and data.has("validation"):
+            with self.trainer.precision_plugin.forward_context():
+                self._drift.remember(self, iter(data.val_dataloader()))
+
+    def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
+        """One micro-batch; at the end of a window the generator steps, then the discriminator on what it was shown.
+
+        Each optimizer finishes its window before the other begins, since they share one loss scale.
+        """
+        assert self.loss is not None
+        self.seed_networks(batch_idx)
+        of_window = self.accumulate_grad_batches
+        with still(self.loss.discriminator):
+            made, posterior = self.reconstruct(batch)
+            real, last = self.pictures(batch), self.network.decoder.conv_out.weight
+            measured = self.loss.generator(real, made, posterior, self.position.step, last, self._average)
+            self.manual_backward(measured.loss / of_window)
+        self._window.append(Micro(real, made.detach(), measured.log))
+        if (batch_idx + 1) % of_window == 0:
+            self._complete_window()
+        return measured.loss.detach()
+
+    def _complete_window(self) -> None:
+        assert self.loss is not None
+        window, self._window = self._window, []
+        generator, judge = self.optimizers()
+        generator.step()
+        generator.zero_grad()
+        log = mean_of([micro.log for micro in window])
+        log["disc_loss"] = torch.zeros((), device=self.device)
+        if self.loss.takes_part(self.position.step):
+            log |= self._teach_discriminator(uncounted(judge), window)
+        self._tell(log)
+        advance(self.lr_schedulers())
+
+    def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
+        assert self.loss is not None
+        judge.zero_grad()
+        judged = []
+        for micro in window:
+            measured = self.loss.judge(micro.real, micro.made)
+            self.manual_backward(measured.loss / len(window))
+            judged.append(measured.log)
+        judge.step()
+        judge.zero_grad()
+        return mean_of(judged)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
+        clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
+        self.clip_gradients(optimizer, **clip)
+
+    def _average(self, tensor: Tensor) -> Tensor:
+        averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
+        return averaged
+
+    def _tell(self, log: dict[str, Tensor]) -> None:
+        told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}
+        self.log_dict(told | {f"train/{name}": value for name, value in log.items()})
+
+    def current_rate(self) -> float:
+        return self.trainer.optimizers[0].param_groups[0]["lr"]
+
+    # Validation: the raw weights, then the averaged ones in a single swap over the same batches, read once more
+
+    def on_validation_epoch_start(self) -> None:
+        self._quality = Quality()
+        self._drift.restart()
+
+    def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
+        self._measure(batch)
+
+    def on_validation_epoch_end(self) -> None:
+        self._tell_quality("")
+        if self.model_ema is None:
+            return
+        self.on_validation_epoch_start()
+        # A context of its own: Lightning leaves that of the validation before this hook.
+        with self.ema_scope(), self.trainer.precision_plugin.forward_context():
+            for batch in self._validation_batches():
+                self._measure(batch)
+        self._tell_quality("_ema")
+
+    def _validation_batches(self) -> Iterator[Any]:
+        counts = self.trainer.num_sanity_val_batches if self.trainer.sanity_checking else self.trainer.num_val_batches
+        for batch in islice(self.trainer.val_dataloaders, int(counts[0])):
+            yield self.trainer.strategy.batch_to_device(batch, self.device)
+
+    def _measure(self, batch: Mapping[str, Any]) -> None:
+        assert self.loss is not None
+        step, real = self.position.step, self.pictures(batch)
+        made, posterior = self.reconstruct(batch)
+        log = self.loss.generator(real, made, posterior, step, None, self._average).log
+        log["disc_loss"] = torch.zeros((), device=made.device)
+        if self.loss.takes_part(step):
+            log |= self.loss.judge(real, made).log
+        self._quality.add(real, made, posterior.sample(self._noise(batch, posterior)), log)
+        self._drift.add(batch, posterior)
+
+    def _tell_quality(self, suffix: str) -> None:
+        reduce = self.trainer.strategy.reduce
+        found = self._quality.metrics(reduce) | self._drift.metrics(reduce, self.device)
+        self.log_dict({f"val/{name}{suffix}": value for name, value in found.items()})
+
+    # Pictures
+
+    def log_images(
+        self, batch: dict[str, Any], split: str = "train", N: int = 8, sample: bool = True, use_ema_scope: bool = True
+    ) -> dict[str, Tensor]:
+        """Pictures of the first N examples of a batch: see `autoencoder_preview.log_images`."""
+        return autoencoder_preview.log_images(self, batch, N, sample, use_ema_scope)
+
+    def sample_prompts(self, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0) -> Tensor:
+        """Raises `Fault` CFG08: an autoencoder is told no captions."""
+        raise autoencoder_preview.no_prompts()
+
+    # Checkpoints
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["start_of_drift"] = self._drift.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self._drift.load_state_dict(checkpoint.get("start_of_drift", {}))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,15 @@ ADAMW = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
+@dataclass(frozen=True)
+class PartSize:
+    """One network of a model, its parameters, and whether they train."""
+
+    name: str
+    parameters: int
+    trained: bool
+
+
 class TrainedModel(LightningModule):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
@@ -30,6 +40,9 @@ class TrainedModel(LightningModule):
     scheduler_config  any `step -> factor` on the learning rate; constant when absent
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
+
+    by_hand: tuple[str, ...] = ()
+    """Arguments of the Trainer that this model carries out itself, since Lightning does not where it steps by hand."""
 
     def __init__(
         self,
@@ -57,6 +70,25 @@ class TrainedModel(LightningModule):
         self.position = Position()
         self.model_ema: LitEma | None = None
         self._stored_ema: dict[str, Any] | None = None
+
+    # What the launcher asks before training
+
+    def require_weights(self) -> None:
+        """Raise `Fault` for weights that are missing, as far as that can be told without reading whole files."""
+
+    def part_sizes(self) -> list[PartSize]:
+        """The networks that training will build, for the plan."""
+        return []
+
+    @classmethod
+    def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
+        """Raise `Fault` for arguments of the Trainer under which models of this class cannot train."""
+
+    def take_over(self, trainer: Mapping[str, Any]) -> None:
+        """Take what is `by_hand` from the Trainer's arguments."""
+        for name in self.by_hand:
+            if trainer.get(name) is not None:
+                setattr(self, name, trainer[name])
 
     # Parts and their names on disk
 
@@ -91,10 +123,13 @@ class TrainedModel(LightningModule):
     # Optimizer and schedule
 
     def configure_optimizers(self) -> Any:
-        parameters = [p for _, p in self.trained_parameters()]
+        return self.configure_optimizer([p for _, p in self.trained_parameters()])
+
+    def configure_optimizer(self, parameters: list[nn.Parameter]) -> Any:
+        """One optimizer by `optimizer_config`, and its schedule if there is one."""
         optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
         if self.scheduler_config is None:
-            return optimizer
+            return {"optimizer": optimizer}
         factor: Callable[[int], float] = instantiate_from_config(self.scheduler_config)
         # A bare function: LambdaLR would store a schedule object's fields and bring them back over changed settings.
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step))

@@ -54,7 +54,8 @@ def seat(trainer: Trainer, pl_module: LightningModule, step: int, optimizer_step
     steps = inside(trainer, AUTOMATIC_STEPS if automatic else MANUAL_STEPS)
     steps.ready = steps.completed = optimizer_steps
     inside(trainer, STEPPED)
-    trainer.fit_loop.epoch_loop._batches_that_stepped = step if automatic else batches
+    # A module that optimizes by hand may still tell the trainer its window, by which logging is paced then.
+    trainer.fit_loop.epoch_loop._batches_that_stepped = batches // int(trainer.accumulate_grad_batches)
 
 
 def silence_sigterm_broadcast(trainer: Trainer) -> None:

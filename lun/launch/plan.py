@@ -3,14 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class PartSize:
-    """One network of the model, its parameters, and whether they train."""
-
-    name: str
-    parameters: int
-    trained: bool
+from ldm.models.base import PartSize
 
 
 @dataclass(frozen=True)

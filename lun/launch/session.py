@@ -10,9 +10,8 @@ from typing import Any
 
 from lightning.pytorch import Trainer
 
-from ldm.models.diffusion.ddpm import DDPM
-from ldm.models.diffusion.weights import count_parameters
-from ldm.util import instantiate_from_config
+from ldm.models.base import TrainedModel
+from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.position import FollowPosition
 from lun.callbacks.stops import Stops
@@ -24,7 +23,7 @@ from lun.launch.arguments import Arguments
 from lun.launch.cache import CacheMoments
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
-from lun.launch.plan import PartSize, Plan
+from lun.launch.plan import Plan
 from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, next_epoch
@@ -47,7 +46,7 @@ class Session:
     arguments: Arguments
     settings: Settings
     resume: Resume | None
-    model: DDPM
+    model: TrainedModel
     data: DataModuleFromConfig
     window: Window
     length: Length
@@ -65,6 +64,7 @@ class Session:
         config = settings.config
         trainer = settings.lightning("trainer")
         require_device(trainer)
+        get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
@@ -78,6 +78,7 @@ class Session:
         model.seed = config["seed"]
         model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
         model.resumed = resume is not None
+        model.take_over(trainer)
         data.follow(model.position, window, config["seed"], length.max_steps)
         session = cls(arguments, settings, resume, model, data, window, length)
         session.require_weights_and_data()
@@ -111,9 +112,7 @@ class Session:
             n=self.data.n,
             n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
             model=type(self.model).__name__,
-            parts=tuple(
-                PartSize(name, count_parameters(part), part.trained) for name, part in self.model.part_recipes().items()
-            ),
+            parts=tuple(self.model.part_sizes()),
             batch_size=self.window.batch_size,
             accumulate=self.window.accumulate,
             devices=self.window.world_size,
@@ -205,7 +204,7 @@ class Session:
         callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
-        trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path)
+        trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
         window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
         self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)
         return trainer

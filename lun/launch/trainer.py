@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins.precision import MixedPrecision
 
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config
@@ -71,9 +72,13 @@ def build_trainer(
     callbacks: list[Callback],
     loggers: list[Logger],
     run: Path,
+    by_hand: tuple[str, ...] = (),
 ) -> Trainer:
-    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches."""
-    settings = _settings(config) | {
+    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches.
+
+    by_hand   arguments that the model carries out itself, so that Lightning must not
+    """
+    settings = {name: value for name, value in _settings(config).items() if name not in by_hand} | {
         "max_steps": length.max_steps,
         "val_check_interval": length.val_every * config.get("accumulate_grad_batches", 1),
     }
@@ -87,4 +92,15 @@ def build_trainer(
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
-    return given | dict(OURS)
+    return _with_scaler(given) | dict(OURS)
+
+
+def _with_scaler(given: dict[str, Any]) -> dict[str, Any]:
+    """16-mixed on a CPU as a plugin: asked for by name, Lightning would take bfloat16 there with no more than a
+    warning."""
+    accelerator = given.get("accelerator") or "auto"
+    on_cpu = accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
+    if not on_cpu or str(given.get("precision")) not in ("16", "16-mixed"):
+        return given
+    precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
+    return {**given, "precision": None, "plugins": [precision, *(given.get("plugins") or ())]}

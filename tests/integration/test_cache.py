@@ -31,7 +31,7 @@ def test_a_cached_run_equals_the_plain_one_to_the_bit(
     for name, settings in (("plain", []), ("cached", CACHE)):
         one = ["data.params.batch_size=1", f"lightning.trainer.max_steps={STEPS}"]
         assert lun("-t", "-n", name, *settings, *one) == 0
-        states.append(final_state(tmp_path / "logs"))
+        states.append(final_state(newest_run(tmp_path / "logs")))
     assert differences(*states) == []
 
 
@@ -40,11 +40,11 @@ def test_resumes_in_buckets_with_a_cache_equal_the_straight_run(lun: Lun, tmp_pa
     settings = [*CACHE, "data.params.buckets={resolutions: [8], step: 4}", "data.params.train.params.mask=folder"]
     steps = f"lightning.trainer.max_steps={STEPS}"
     assert lun("-t", "-n", "straight", *settings, steps, data=data) == 0
-    straight = final_state(tmp_path / "logs")
+    straight = final_state(newest_run(tmp_path / "logs"))
     horizon = f"model.params.scheduler_config.params.total_steps={STEPS}"
     assert lun("-t", "-n", "chain", *settings, horizon, "lightning.trainer.max_steps=2", data=data) == 0
     assert lun("-r", str(newest_run(tmp_path / "logs")), "-t", steps, base=False) == 0
-    assert differences(straight, final_state(tmp_path / "logs")) == []
+    assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
 
 
 def test_the_command_fills_what_training_then_reads(

@@ -15,6 +15,8 @@ COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
     TXT2IMG,
+    ["training-lightning.yaml", "training-encoder.yaml"],
+    ["training-lightning.yaml", "demo/first-stage.yaml"],
     *([*TXT2IMG, model] for model in MODELS),
     *([*TXT2IMG, option] for option in OPTIONS + DATA),
 ]

@@ -25,7 +25,7 @@ def test_a_chain_of_resumes_equals_the_straight_run(
     lun: Lun, tmp_path: Path, cuts: list[int], settings: list[str]
 ) -> None:
     assert lun("-t", "-n", "straight", *settings) == 0
-    straight = final_state(tmp_path / "logs")
+    straight = final_state(newest_run(tmp_path / "logs"))
     assert straight["lun"]["position"]["step"] == STEPS
 
     first, *later = [*cuts, STEPS]
@@ -35,12 +35,12 @@ def test_a_chain_of_resumes_equals_the_straight_run(
     for steps in later:
         assert lun("-r", str(run), "-t", f"lightning.trainer.max_steps={steps}", base=False) == 0
         assert newest_run(tmp_path / "logs") == run
-    assert differences(straight, final_state(tmp_path / "logs")) == []
+    assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
 
 
 def test_another_seed_gives_another_run(lun: Lun, tmp_path: Path) -> None:
     states = []
     for seed in ("0", "1"):
         assert lun("-t", "-n", f"seed{seed}", "-s", seed, "lightning.trainer.max_steps=3") == 0
-        states.append(final_state(tmp_path / "logs"))
+        states.append(final_state(newest_run(tmp_path / "logs")))
     assert any("model.diffusion_model" in place for place in differences(*states))

@@ -31,7 +31,7 @@ def test_a_chain_of_resumes_in_buckets_equals_the_straight_run(
     lun: Lun, shapes: Path, tmp_path: Path, cuts: list[int], settings: list[str]
 ) -> None:
     assert lun("-t", "-n", "straight", *BUCKETS, *settings, f"lightning.trainer.max_steps={STEPS}", data=shapes) == 0
-    straight = final_state(tmp_path / "logs")
+    straight = final_state(newest_run(tmp_path / "logs"))
 
     first, *later = [*cuts, STEPS]
     horizon = f"model.params.scheduler_config.params.total_steps={STEPS}"
@@ -40,7 +40,7 @@ def test_a_chain_of_resumes_in_buckets_equals_the_straight_run(
     run = newest_run(tmp_path / "logs")
     for steps in later:
         assert lun("-r", str(run), "-t", f"lightning.trainer.max_steps={steps}", base=False) == 0
-    assert differences(straight, final_state(tmp_path / "logs")) == []
+    assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
 
 
 def test_the_plan_tells_the_buckets(lun: Lun, shapes: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,7 +55,7 @@ def test_a_mask_changes_what_is_learned(lun: Lun, shapes: Path, tmp_path: Path) 
     for mask in ("folder", "null"):
         settings = [BUCKETS[0], f"data.params.train.params.mask={mask}", "lightning.trainer.max_steps=2"]
         assert lun("-t", "-n", f"mask-{mask}", *settings, data=shapes) == 0
-        states.append(final_state(tmp_path / "logs"))
+        states.append(final_state(newest_run(tmp_path / "logs")))
     assert any("model.diffusion_model" in place for place in differences(*states))
 
 

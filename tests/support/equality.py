@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from support.runs import load, newest_run
+from support.runs import load
 
 
 def differences(a: Any, b: Any, at: str = "") -> list[str]:
@@ -15,18 +15,15 @@ def differences(a: Any, b: Any, at: str = "") -> list[str]:
         found = [f"{at}.{key} on one side only" for key in a.keys() ^ b.keys()]
         return found + [d for key in a.keys() & b.keys() for d in differences(a[key], b[key], f"{at}.{key}")]
     if isinstance(a, list | tuple):
-        same = len(a) == len(b)
-        return (
-            [d for i, (x, y) in enumerate(zip(a, b, strict=False)) for d in differences(x, y, f"{at}[{i}]")]
-            if same
-            else [at]
-        )
+        if len(a) != len(b):
+            return [at]
+        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{at}[{i}]")]
     return [] if a == b else [at]
 
 
-def final_state(logs: Path) -> dict[str, Any]:
-    """The last checkpoint without what names the attempt."""
-    checkpoint = load(newest_run(logs) / "checkpoints/last.ckpt")
+def final_state(run: Path) -> dict[str, Any]:
+    """The last checkpoint of a run without what names the attempt."""
+    checkpoint = load(run / "checkpoints/last.ckpt")
     checkpoint.pop("callbacks", None)
     for name in ("attempt", "resumed_from"):
         checkpoint["lun"].pop(name)

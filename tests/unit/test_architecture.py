@@ -33,6 +33,8 @@ PUBLIC = [
     "ldm.models.diffusion.ddpm.DDPM",
     "ldm.models.diffusion.ddpm.LatentDiffusion",
     "ldm.models.autoencoder.AutoencoderKL",
+    "ldm.modules.losses.LPIPSWithDiscriminator",
+    "ldm.modules.losses.contperceptual.LPIPSWithDiscriminator",
     "ldm.modules.ema.LitEma",
     "ldm.lr_scheduler.LambdaLinearScheduler",
     "ldm.lr_scheduler.LambdaWarmUpCosineScheduler",
@@ -55,6 +57,7 @@ LIGHT = [
     "ldm",
     "ldm.models",
     "ldm.modules",
+    "ldm.modules.losses",
     "ldm.diffusion",
     "lun.convert.command",
 ]

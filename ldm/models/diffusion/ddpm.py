@@ -14,12 +14,12 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
-from ldm.models.base import TrainedModel
-from ldm.models.diffusion import preview
+from ldm.models.base import PartSize, TrainedModel
+from ldm.models.diffusion import preview, weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.masks import latent_mask
 from ldm.models.diffusion.validation import ValidationLoss
-from ldm.models.diffusion.weights import Part, Start, require_weights, restored_networks, start_networks
+from ldm.models.diffusion.weights import Part, Start
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 
@@ -93,16 +93,21 @@ class DDPM(TrainedModel):
             return
         parts = self.part_recipes()
         torch.manual_seed(key(self.seed, "initial weights"))
-        self.adopt(restored_networks(parts) if self.resumed else start_networks(parts, self.start()))
+        self.adopt(weights.restored_networks(parts) if self.resumed else weights.start_networks(parts, self.start()))
 
     def require_weights(self) -> None:
         """Raise what `configure_model` would, as far as that can be told without reading whole files."""
-        require_weights(self.part_recipes(), self.start())
+        weights.require_weights(self.part_recipes(), self.start())
 
     def start(self) -> Start:
         """Where the weights of a new run come from."""
         prediction = self.objective.prediction
         return Start(self.ckpt_path, self.ignore_keys, self.init_from_ema, self.load_only_unet, prediction)
+
+    def part_sizes(self) -> list[PartSize]:
+        return [
+            PartSize(name, weights.count_parameters(part), part.trained) for name, part in self.part_recipes().items()
+        ]
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
@@ -237,10 +242,9 @@ class LatentDiffusion(DDPM):
         self.register_buffer("scale_factor", factor, persistent=scale_by_std)
 
     def part_recipes(self) -> dict[str, Part]:
+        first_stage = weights.without_loss(self.first_stage_config)
         return super().part_recipes() | {
-            "first stage": Part(
-                "model.params.first_stage_config", self.first_stage_config, "first_stage_model.", trained=False
-            ),
+            "first stage": Part("model.params.first_stage_config", first_stage, "first_stage_model.", trained=False),
             "text encoder": Part(
                 "model.params.cond_stage_config",
                 self.cond_stage_config,

@@ -65,6 +65,12 @@ class Part:
         return {UNET: parts.unet, FIRST_STAGE: parts.first_stage, COND_STAGE: parts.cond_stage}.get(self.prefix, {})
 
 
+def without_loss(recipe: Recipe) -> Recipe:
+    """An autoencoder's recipe for use as a part, which has nothing to train it by."""
+    params = {name: value for name, value in (recipe.get("params") or {}).items() if name != "lossconfig"}
+    return {**recipe, "params": params}
+
+
 @dataclass(frozen=True)
 class Start:
     """Where the weights of a new run come from.

@@ -56,6 +56,8 @@ def _translated(name: str, recipe: Any, notes: list[str]) -> Any:
         notes.append(f"lightning.callbacks.{name} has no target and is read as {SAVER}")
     elif target in IMAGE_LOGGERS:
         return _image_logger(name, recipe, notes)
+    elif target == SAVER:
+        return _without_slash(name, recipe, notes)
     elif target not in SAVERS:
         return recipe
     return _saver(name, dict(recipe.get("params") or {}), notes)
@@ -84,6 +86,18 @@ def _saver(name: str, params: Config, notes: list[str]) -> Config | None:
     without_effect = f", without {listed(list(dropped))}" if dropped else ""
     notes.append(f"lightning.callbacks.{name}: {SAVER} saves in place of ModelCheckpoint{without_effect}")
     return {"target": SAVER, "params": params}
+
+
+def _without_slash(name: str, recipe: Mapping[str, Any], notes: list[str]) -> Config:
+    """A saver of ours whose old settings end the metric's name with a slash."""
+    params = dict(recipe.get("params") or {})
+    monitor = params.get("monitor")
+    if not (isinstance(monitor, str) and monitor.endswith("/")):
+        return dict(recipe)
+    bare = monitor.rstrip("/")
+    notes.append(f"lightning.callbacks.{name}.params.monitor: {monitor} is read as {bare}")
+    filename = str(params.get("filename", FILENAME)).replace("{" + monitor, "{" + bare)
+    return {**recipe, "params": {**params, "monitor": bare, "filename": filename}}
 
 
 def _minutes(interval: Any) -> float | None:

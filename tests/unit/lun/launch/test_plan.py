@@ -1,6 +1,7 @@
 """The plan in a few lines."""
 
-from lun.launch.plan import PartSize, Plan
+from ldm.models.base import PartSize
+from lun.launch.plan import Plan
 
 PLAN = Plan(
     configs=("a.yaml", "b.yaml"),

@@ -308,6 +308,13 @@ def test_an_old_discriminator_is_told_that_its_start_counts_steps_when_accumulat
     assert "disc_start counts steps" in upgraded(config)[1]
 
 
+def test_a_slash_after_an_old_metric_is_taken_off_a_saver_that_has_its_target_from_another_file():
+    params = {"monitor": "val/rec_loss/", "filename": "monitor/loss={val/rec_loss/:.3f}", "save_top_k": 1}
+    config = {"lightning": {"callbacks": {"best": {"target": "lun.callbacks.Checkpoint", "params": params}}}}
+    found = upgraded(config)[0]["lightning"]["callbacks"]["best"]["params"]
+    assert found == {"monitor": "val/rec_loss", "filename": "monitor/loss={val/rec_loss:.3f}", "save_top_k": 1}
+
+
 def test_upgrading_twice_changes_nothing_more():
     once, _, _ = upgraded(OLD)
     assert upgraded(once)[0] == once

@@ -1,0 +1,64 @@
+"""What a KL autoencoder is to others: a network between pictures and latents, with CompVis' names on disk."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from ldm.checkpoint.autoencoder_keys import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
+from ldm.checkpoint.hollow import hollow, is_hollow
+from ldm.checkpoint.load import load_part
+from ldm.checkpoint.parts import FIRST_STAGE, part_of
+from ldm.checkpoint.source import find_source
+from ldm.checkpoint.state import State
+from ldm.checkpoint.table import KeyTable
+from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
+
+TRAINING_ONLY = ("loss.", "model_ema.")  # what CompVis' own autoencoder checkpoints hold besides the networks
+OLD_FEATURES = "loss.perceptual_loss."  # VGG16, which files of 2022 hold and ours do not
+
+
+class FirstStage:
+    """Encoder and decoder, the library's, under `network`; the module that inherits says when they are built."""
+
+    network: Any
+    table: KeyTable
+    loaded_from: str | None
+
+    def build_network(self, config: Mapping[str, Any], path: str | None, ignore_keys: Sequence[str] = ()) -> None:
+        """Build what `library_config` gave, and fill it from `path` if there is one; `Fault` MOD01 to MOD05."""
+        with hollow() if path and not ignore_keys else nullcontext():
+            self.network = build_autoencoder(config)
+        keys = self.network.state_dict()
+        self.table = KeyTable(compvis_autoencoder_names(keys), "network", old_autoencoder_names(keys))
+        if path and not is_hollow():
+            source = find_source(path, "vae")
+            refuse_other_shape(config, source.config, path)
+            load_part(
+                cast(nn.Module, self), part_of(source.read(), FIRST_STAGE), path, ignore=(*TRAINING_ONLY, *ignore_keys)
+            )
+            self.loaded_from = path
+
+    def encode_moments(self, x: Tensor) -> Tensor:
+        """Mean and log-variance, joined: (b, 3, h, w) in [-1, 1] to (b, 2 z_channels, h / f, w / f)."""
+        return self.network.quant_conv(self.network.encoder(x))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Pictures of unscaled latents: (b, z_channels, h, w) to (b, 3, f h, f w) in about [-1, 1]."""
+        return self.network.decoder(self.network.post_quant_conv(z))
+
+    def encoding_parts(self) -> tuple[nn.Module, nn.Module]:
+        """The parts on which the meaning of a latent depends."""
+        return self.network.encoder, self.network.quant_conv
+
+    def to_disk(self, state: Mapping[str, Tensor]) -> State:
+        """This module's keys to CompVis' (`encoder.down.0.block.0.conv1.weight`), without `first_stage_model.`."""
+        matrices = {key: value for key, value in state.items() if is_attention_matrix(key)}
+        return self.table.to_disk(dict(state) | {key: value[:, :, None, None] for key, value in matrices.items()})
+
+    def from_disk(self, state: Mapping[str, Tensor]) -> State:
+        """CompVis' keys, diffusers' or this module's own to this module's own."""
+        own = self.table.from_disk({key: value for key, value in state.items() if not key.startswith(OLD_FEATURES)})
+        convolutions = {key: value for key, value in own.items() if is_attention_matrix(key) and value.ndim == 4}
+        return own | {key: value[:, :, 0, 0] for key, value in convolutions.items()}

@@ -1,0 +1,54 @@
+"""What a model that steps two optimizers by hand needs for an accumulation window."""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Micro:
+    """What a micro-batch leaves for the end of its window: pictures, what was made of them, and what is told."""
+
+    real: Tensor
+    made: Tensor
+    log: dict[str, Tensor]
+
+
+def mean_of(logs: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The means of equally named numbers."""
+    return {name: torch.stack([log[name] for log in logs]).mean() for name in logs[0]}
+
+
+@contextmanager
+def still(part: nn.Module) -> Iterator[None]:
+    """None of the part's parameters asks for a gradient; afterwards those do that did."""
+    asking = [parameter for parameter in part.parameters() if parameter.requires_grad]
+    try:
+        part.requires_grad_(False)
+        yield
+    finally:
+        for parameter in asking:
+            parameter.requires_grad_(True)
+
+
+def uncounted(optimizer: Any) -> Any:
+    """A LightningOptimizer whose steps do not count as the run's; again in every step, since Lightning undoes it."""
+    optimizer._on_before_step = optimizer._on_after_step = _nothing
+    return optimizer
+
+
+def advance(schedules: Any) -> None:
+    """Move every schedule by a step, that of an optimizer which has not begun yet included."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step\\(\\)` before")
+        for schedule in schedules or ():
+            schedule.step()
+
+
+def _nothing() -> None:
+    """In the place of Lightning's counting."""
