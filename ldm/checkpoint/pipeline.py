@@ -254,9 +254,20 @@ def _known(family: Kind | None) -> Kind:
 
 
 def _hollow(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """All settings of a library's network, defaults too, and its names and shapes, without memory for its weights."""
-    with torch.device("meta"):
-        network: Any = kind.from_config(config)
+    """All settings of a library's network, defaults too, and its names and shapes, without memory for its weights.
+
+    Raises `Fault` MOD03 if no such network can be built.
+    """
+    try:
+        with torch.device("meta"):
+            network: Any = kind.from_config(config)
+    except ValueError as error:
+        raise Fault(
+            "MOD03",
+            f"these weights are of no {kind.__name__} that their shapes alone describe",
+            why=str(error),
+            fix="convert the run or its checkpoint, whose config says how the network was built",
+        ) from error
     return {key: value for key, value in network.config.items() if not key.startswith("_")}, network.state_dict()
 
 

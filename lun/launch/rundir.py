@@ -47,6 +47,11 @@ class RunDirectory:
         return self.path / "images"
 
     @property
+    def data(self) -> Path:
+        """What is known of the pictures: rejected ones, counts of tags."""
+        return self.path / "data"
+
+    @property
     def console(self) -> Path:
         return self.path / "console.log"
 

@@ -1,5 +1,6 @@
 """One start of a run: what is built for it, how it is described, and how it is carried out."""
 
+import json
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from lun.callbacks.stops import Stops
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
 from lun.data.sampler import Window
+from lun.data.tags import tag_frequency
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
 from lun.launch.cache import CacheMoments
@@ -29,7 +31,7 @@ from lun.launch.rate import describe_rate, scale_rule, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, next_epoch
 from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
-from lun.launch.rundir import RunDirectory
+from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
 from lun.launch.threads import settle_threads
 from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, count_ranks, require_device
@@ -215,6 +217,9 @@ class Session:
         lightning = {"lightning": config.get("lightning") or {}}
         run.save_configs(as_yaml(project), as_yaml(lightning), as_yaml(config), now=self.now)
         run.write_record(record)
+        if tags := tag_frequency(self.data.dataset("train")):
+            run.data.mkdir(exist_ok=True)
+            write_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
         run.link_latest()
 
 

@@ -125,3 +125,14 @@ def test_a_run_that_saved_nothing_is_refused(lun: Lun, tmp_path: Path, capsys: p
     (tmp_path / "run" / "checkpoints").mkdir()
     assert convert([str(tmp_path / "run"), str(tmp_path / "x.safetensors"), "--to", "ldm"]) == 2
     assert "error[RES01]" in capsys.readouterr().err
+
+
+def test_a_small_network_without_its_config_is_refused_in_words(
+    lun: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lun("-t", "lightning.trainer.max_steps=1") == 0
+    single, folder = str(tmp_path / "one.safetensors"), tmp_path / "folder"
+    assert convert([str(tmp_path / "logs" / "latest"), single, "--to", "ldm"]) == 0
+    capsys.readouterr()
+    assert convert([single, str(folder), "--to", "diffusers"]) == 4
+    assert "error[MOD03]" in capsys.readouterr().err and not folder.exists()
