@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.board import put_board
 from support.compvis import averaged, config_of, random_checkpoint
 from support.runs import load, newest_run
 
@@ -129,3 +130,24 @@ def test_the_whole_of_another_family_is_one_message(
     assert "error[MOD03]" in said
     assert "tensors compared" in said
     assert not (tmp_path / "logs").exists()
+
+
+def test_board_pictures_with_filters_and_replacements_run_as_they_were_written(
+    lun: Lun, checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tags = [["princess luna", "solo"], ["artist:someone", "high res"], ["animated"], ["sketch"]]
+    scores = [150, 900, 900, 210]
+    records = {
+        f"{i % 2}/{i}": {"path": f"img/{i}.png", "tags": tags[i % 4], "score": scores[i % 4], "aspect_ratio": 1.0}
+        for i in range(8)
+    }
+    board = put_board(tmp_path / "board", records)
+    files = [COMPAT / name for name in ("lightning-second.yaml", "txt2img.yaml", "data-metadata.yaml")]
+    line = ["--base", *map(str, files), "--train=True", "--accelerator", "cpu", "--devices", "1", "-n", "0"]
+    line += ["--actual_resume", str(checkpoint), "--logdir", str(tmp_path / "logs"), "--data_root", str(board)]
+    with caplog.at_level(logging.INFO):
+        assert lun(*line, "data.params.batch_size=2", base=False) == 0
+    finished = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")
+    # luna and someone are left, twice each: solo lifts luna to 250, sketch brings the fourth down to 135
+    assert (finished["lun"]["data"]["n"], finished["global_step"]) == (4, 2)
+    assert "DAT10" in caplog.text  # both read the same folder, as was usual
