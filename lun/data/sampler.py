@@ -35,11 +35,6 @@ class Window:
         return range(first, first + self.batch_size)
 
 
-def max_steps_for_epochs(max_epochs: int, n: int, global_batch: int) -> int:
-    """Optimizer steps after which each of `n` examples was read at least `max_epochs` times."""
-    return -(-max_epochs * n // global_batch)
-
-
 class PositionBatchSampler(Sampler[list[Key]]):
     """Batches of this rank without end, from where `position` stands when the iteration begins.
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.position import Position
-from lun.data.sampler import OnceBatchSampler, Order, PositionBatchSampler, Window, max_steps_for_epochs
+from lun.data.sampler import OnceBatchSampler, Order, PositionBatchSampler, Window
 
 law = settings(deadline=None, max_examples=40)
 small = st.integers(1, 6)
@@ -117,11 +117,6 @@ def test_validation_reads_every_example_once_over_the_ranks(n, mb, ranks, shuffl
     met = Counter(key for sampler in samplers for batch in sampler for key in batch)
     assert met == Counter((index, index, None) for index in range(n))
     assert all(len(list(sampler)) == len(sampler) for sampler in samplers)
-
-
-@pytest.mark.parametrize(("epochs", "n", "size", "steps"), [(1, 8, 4, 2), (1, 9, 4, 3), (3, 5, 4, 4), (1, 1, 8, 1)])
-def test_epochs_become_steps_rounded_up(epochs, n, size, steps):
-    assert max_steps_for_epochs(epochs, n, size) == steps
 
 
 def test_an_empty_dataset_has_no_order():

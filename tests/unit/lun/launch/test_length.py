@@ -64,3 +64,8 @@ def test_a_schedule_without_a_horizon_is_left_alone() -> None:
 def test_a_schedule_that_needs_a_horizon_cannot_go_with_a_time_limit_alone() -> None:
     with pytest.raises(Fault, match="needs to know how long the run is"):
         fill_horizon({"target": "ldm.lr_scheduler.WarmupCosine"}, -1)
+
+
+@pytest.mark.parametrize(("epochs", "n", "size", "steps"), [(1, 8, 4, 2), (1, 9, 4, 3), (3, 5, 4, 4), (1, 1, 8, 1)])
+def test_epochs_become_steps_rounded_up(epochs: int, n: int, size: int, steps: int) -> None:
+    assert steps_for_epochs(epochs, n, size) == steps

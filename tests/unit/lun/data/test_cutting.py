@@ -10,7 +10,7 @@ from PIL.Image import Resampling
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.cut import cover, middle, picture_size
+from lun.data.images import centre_box, fit, header_size
 from lun.data.local import Local
 from lun.data.masks import mask_file
 
@@ -24,21 +24,21 @@ from lun.data.masks import mask_file
     ],
 )
 def test_the_middle_of_a_picture_has_the_shape_of_the_size(picture, size, box):
-    assert middle(picture, size) == box
-    assert cover(Image.new("RGB", picture), size, Resampling.BICUBIC).size == size
+    assert centre_box(*picture, *size) == box
+    assert fit(Image.new("RGB", picture), size, True, Resampling.BICUBIC).size == size
 
 
 def test_the_size_of_a_turned_picture_is_that_of_the_upright_one(tmp_path: Path):
     image, exif = Image.new("RGB", (6, 4)), Image.Exif()
     exif[0x0112] = 6
     image.save(tmp_path / "a.jpg", exif=exif)
-    assert picture_size(tmp_path / "a.jpg") == (4, 6)
+    assert header_size(tmp_path / "a.jpg") == (4, 6)
 
 
 def test_a_header_that_cannot_be_read_is_named(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(b"nothing")
     with pytest.raises(Fault, match=r"DAT06.*a\.png"):
-        picture_size(tmp_path / "a.png")
+        header_size(tmp_path / "a.png")
 
 
 @pytest.fixture
