@@ -19,7 +19,7 @@ from lun.launch.resume import find_checkpoint
 from lun.launch.settings import read_settings
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
-from lun.posthoc_ema.reconstructing import Reconstruction
+from lun.posthoc_ema.reconstruction import Reconstruction
 
 METRIC = "val/loss_simple"
 PASSED_ON = ("accelerator", "precision", "limit_val_batches")
