@@ -211,6 +211,16 @@ class TrainedModel(LightningModule):
         disk = self.to_disk({name: tensor for name, tensor in state.items() if name not in own})
         return {name.removeprefix("model."): tensor for name, tensor in disk.items()} | own
 
+    def take_average(self, state: Mapping[str, Tensor]) -> int:
+        """Replace trained weights by their averages in a checkpoint's `state_dict`; returns how many were there."""
+        weights: dict[str, Tensor] = dict(self.trained_parameters())
+        names = {id(weight): EMA_PREFIX + name.replace(".", "") for name, weight in self._ema_names(weights).items()}
+        found = [(weight, state[names[id(weight)]]) for weight in weights.values() if names[id(weight)] in state]
+        with torch.no_grad():
+            for weight, average in found:
+                weight.copy_(average.reshape(weight.shape))
+        return len(found)
+
     @contextmanager
     def ema_scope(self) -> Iterator[None]:
         """Within it the parameters hold the averaged weights (one swap in, one out); without an EMA nothing happens."""

@@ -1,13 +1,16 @@
 """Finding the YAML files that a command line names."""
 
 from pathlib import Path
+from typing import Any
 
 from ldm.errors import Fault
 from lun.config.errors import nearest
 
 FOLDERS = (".", "configs", "configs/models", "configs/options", "configs/data", "configs/demo")
 SUFFIXES = ("", ".yaml", ".yml")
-_PROJECT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
+# A wheel holds the configs as `lun/configs`; in a checkout they lie beside `lun`.
+HOME = _PACKAGE if (_PACKAGE / "configs").is_dir() else _PACKAGE.parent
 
 
 def find_config(name: str, position: int = 1) -> Path:
@@ -31,13 +34,24 @@ def find_config(name: str, position: int = 1) -> Path:
     )
 
 
+def anchored(value: Any) -> Any:
+    """A configuration whose paths `configs/...` that do not exist from here are those of the program's own files."""
+    if isinstance(value, dict):
+        return {key: anchored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [anchored(item) for item in value]
+    if isinstance(value, str) and value.startswith("configs/") and not Path(value).exists():
+        return (HOME / value).as_posix() if (HOME / value).exists() else value
+    return value
+
+
 def _folders() -> list[Path]:
-    here = [Path(folder) for folder in FOLDERS]
-    return here + [_PROJECT / folder for folder in FOLDERS[1:]]
+    places = [Path()] if Path.cwd() == HOME else [Path(), HOME]
+    return [place / folder for place in places for folder in FOLDERS]
 
 
 def _suggestion(name: str) -> str:
-    known = {path.as_posix() for folder in FOLDERS for path in Path(folder).glob("*.y*ml")}
-    by_stem = {Path(path).stem: path for path in sorted(known, reverse=True)}
+    known = [path for folder in _folders() for path in sorted(folder.glob("*.y*ml"))]
+    by_stem = {path.stem: path.as_posix() for path in reversed(known)}
     near = nearest(Path(name).stem, by_stem)
     return f"did you mean {by_stem[near]}?" if near else ""

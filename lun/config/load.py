@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from lun.config.errors import did_you_mean, raise_all
-from lun.config.files import find_config
+from lun.config.files import anchored, find_config
 from lun.config.interpolation import resolved
 from lun.config.layers import merged, with_value, without
 from lun.config.source import Node, Path, as_node, parse, parse_value
@@ -59,7 +59,7 @@ def load_layers(
     tree = _with_overrides(tree, overrides)
     positions = tree.positions()
     positions.pop(())
-    config = resolved(tree.plain(), positions)
+    config = anchored(resolved(tree.plain(), positions))
     return Merged(config, positions, tuple(file.as_posix() for file in found))
 
 

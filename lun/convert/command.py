@@ -32,8 +32,8 @@ def _start(arguments: Arguments) -> int:
     from ldm.checkpoint.export import export, remarks, require_free
     from ldm.checkpoint.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
-    from lun.convert.opening import open_model
     from lun.convert.parts import with_vae
+    from lun.weights.opening import open_model
 
     console.configure(None)
     wish = _wish(arguments)

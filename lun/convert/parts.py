@@ -7,7 +7,7 @@ from ldm.checkpoint.anatomy import vae_config
 from ldm.checkpoint.model import Model
 from ldm.checkpoint.parts import FIRST_STAGE
 from ldm.errors import Fault
-from lun.convert.opening import open_model
+from lun.weights.opening import open_model
 
 log = logging.getLogger(__name__)
 

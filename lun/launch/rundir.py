@@ -64,6 +64,12 @@ class RunDirectory:
         return self.path / "run.json"
 
     @classmethod
+    def around(cls, file: Path, *folders: str) -> "RunDirectory | None":
+        """The run in one of whose `folders` a file lies, by the `configs/` beside that folder; None for any other."""
+        homes = [folder.parent for folder in file.absolute().parents if folder.name in folders]
+        return next((cls(home) for home in homes if (home / "configs").is_dir()), None)
+
+    @classmethod
     def create(
         cls,
         logdir: Path,

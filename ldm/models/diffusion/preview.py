@@ -11,7 +11,7 @@ from torch import Tensor
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Objective
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampler import Scheduler, sample
 
 
 class Previewed(Protocol):
@@ -54,11 +54,12 @@ def previewing(model: Previewed) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How samples are drawn: solver steps, guidance scale (1 is none) and, for noise within sampling, eta."""
+    """How samples are drawn: solver and its steps, guidance scale (1 is none) and, for noise within sampling, eta."""
 
     steps: int = 50
     guidance: float = 1.0
     eta: float = 0.0
+    scheduler: Scheduler = "ddim"
 
 
 def sample_captions(
@@ -68,27 +69,46 @@ def sample_captions(
     how: Sampling,
     sides: tuple[int, int] | None = None,
 ) -> Tensor:
-    """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1].
+    """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1]."""
+    return model.decode(sample_clean(model, captions, seeds, how, sides))
 
-    A sample depends on its caption and seed alone, not on what is drawn beside it. `sides` is (h, w) of what is
-    noised; by default a square of the model's `image_size`.
+
+def sample_clean(
+    model: Previewed,
+    captions: Sequence[str],
+    seeds: Sequence[int],
+    how: Sampling,
+    sides: tuple[int, int] | None = None,
+    negatives: Sequence[str] = (),
+) -> Tensor:
+    """Samples before they are decoded: (n, c, h, w).
+
+    A sample depends on its caption and seed alone, not on what is drawn beside it.
+
+    sides      (h, w) of what is noised; by default a square of the model's `image_size`
+    negatives  a caption for each that guidance leads away from, by default the empty one
     """
     shape = (model.channels, *(sides or (model.image_size, model.image_size)))
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
     noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
-    latents = sample(
+    guided = how.guidance != 1.0
+    return sample(
         model.model,
         model.objective.path,
         model.objective.prediction,
         model.condition_on(list(captions)),
-        model.unconditional(len(captions)) if how.guidance != 1.0 else None,
+        _led_away_from(model, len(captions), negatives) if guided else None,
         noise,
         steps=how.steps,
         guidance=how.guidance,
         eta=how.eta,
+        scheduler=how.scheduler,
         generator=generators,
     )
-    return model.decode(latents)
+
+
+def _led_away_from(model: Previewed, count: int, negatives: Sequence[str]) -> Conditioning | None:
+    return model.condition_on(list(negatives)) if any(negatives) else model.unconditional(count)
 
 
 def log_images(model: Previewed, batch: dict[str, Any], count: int, how: Sampling | None) -> dict[str, Tensor]:

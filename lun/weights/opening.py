@@ -24,9 +24,9 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, hollow_networks
 from ldm.util import instantiate_from_config
 from lun.callbacks.story import story_of
-from lun.convert.trust import read_trusted
 from lun.launch.resume import find_checkpoint
 from lun.launch.rundir import RunDirectory
+from lun.weights.trust import read_trusted
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
     state = compvis_names(choice.state, str(file))
     unet = unet_of(state)
     model = Model(state, family_of(unet, str(file)) if unet else None, str(file))
-    run = _run_of(file)
+    run = RunDirectory.around(file, "checkpoints")
     facts = (_facts_of_run(run) if run else None) or _facts_of_file(model, content, file)
     if run:
         story = story_of(run.path, _step(content), "ema" if choice.averaged else "raw")
@@ -98,13 +98,6 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
     except Fault as fault:
         log.warning("the config of %s was not used: %s", run.path, fault.what)
         return None
-
-
-def _run_of(file: Path) -> RunDirectory | None:
-    for folder in file.absolute().parents:
-        if folder.name == "checkpoints" and (folder.parent / "configs").is_dir():
-            return RunDirectory(folder.parent)
-    return None
 
 
 def _tell_choice(choice: Choice, there_were_two: bool) -> None:

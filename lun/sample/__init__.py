@@ -1,0 +1,1 @@
+"""Pictures from a run, a checkpoint or a published model."""

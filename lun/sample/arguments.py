@@ -1,0 +1,74 @@
+"""What the command line of `python -m lun.sample` says."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ldm.errors import Fault
+
+NAME = "python -m lun.sample"
+ABOUT = """draw pictures from a run, a checkpoint or a published model
+
+  SOURCE  a run directory (its newest checkpoint), a file of a run, a .safetensors or .ckpt file of a whole model,
+          a diffusers folder, or the hub id of one
+
+Without prompts a run's own are drawn, with the settings and seeds of its pictures during training. The same line draws
+the same pictures again: seeds count from --seed on, and what a picture was made with is written into it."""
+EXAMPLES = """examples
+  python -m lun.sample logs/latest "fox, purple background" --count 4
+  python -m lun.sample mine.safetensors --prompts prompts.txt --steps 30 --scheduler dpmpp
+
+a line of prompts.txt, with kohya's options:  a cat on a roof --n blurry --w 512 --h 768 --d 7 --l 7.5 --s 30"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `Fault` CLI03 instead of leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Fault("CLI03", message, where=self.prog, fix=f"{NAME} --help")
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options by name. `Fault` CLI03 for what cannot be understood; SystemExit after `--help`."""
+    parser = Parser(prog=NAME, description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="SOURCE")
+    parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="what to draw")
+    parser.add_argument("--prompts", dest="file", metavar="FILE", help="YAML, or a prompt a line")
+    _pictures(parser.add_argument_group("pictures (a prompt's own settings in FILE win)"))
+    _weights(parser.add_argument_group("weights"))
+    parser.add_argument("--batch", type=_positive, default=4, help="pictures drawn at once (4)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
+    parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the networks (fp32)")
+    parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
+    return parser.parse_args(list(words))
+
+
+def _pictures(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--count", type=_positive, default=1, help="pictures of each prompt (1)")
+    group.add_argument("--seed", type=int, default=42, help="of the first, counting up; -1 draws one (42)")
+    group.add_argument("--steps", type=_positive, help="of the solver (the run's, else 50)")
+    group.add_argument("--guidance", type=float, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
+    group.add_argument("--scheduler", help="ddim, euler or dpmpp (ddim)")
+    group.add_argument("--size", type=size, help="512 or 512x768, width first (the model's)")
+    group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
+
+
+def _weights(parser: argparse._ArgumentGroup) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--ema", dest="ema", action="store_true", default=None, help="averaged (where there are any)")
+    group.add_argument("--raw", dest="ema", action="store_false", help="those of the last step")
+
+
+def size(text: str) -> tuple[int, int]:
+    """(width, height) of `512` or `512x768`."""
+    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 512 or 512x768")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)

@@ -1,0 +1,96 @@
+"""The command: open the model, list the pictures, draw them batch by batch, and a sheet of all of them at the end."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldm.errors import Fault
+from lun.launch import log as console
+from lun.launch.ending import reported
+from lun.sample.arguments import NAME, parse
+from lun.sample.prompts import Prompt, read_prompts
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from torch import Tensor
+
+    from lun.sample.pictures import Picture
+    from lun.sample.source import Source
+
+log = logging.getLogger(__name__)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _start(words), [NAME, *words])
+
+
+def _start(words: list[str]) -> int:
+    try:
+        asked = parse(words or ["--help"])
+    except SystemExit:  # argparse has printed its help
+        return 0
+    console.configure(None)
+    prompts = [Prompt(text, {}) for text in asked.prompts] + (read_prompts(Path(asked.file)) if asked.file else [])
+    folder = _folder(asked)
+    # Imports torch, which takes seconds; everything above has answered by then.
+    from lun.sample.drawing import place
+    from lun.sample.pictures import list_pictures
+    from lun.sample.source import open_source
+
+    source = open_source(asked.source, asked.ema)
+    prompts = prompts or [Prompt(text, {}) for text in source.pictures.get("prompts", ())]
+    if not prompts:
+        fix = f'{NAME} {asked.source} "a photo of a cat"    or --prompts FILE'
+        raise Fault("CLI03", "nothing says what to draw", why=f"{asked.source} has no prompts of its own", fix=fix)
+    pictures = list_pictures(prompts, asked, source.pictures, source.model)
+    place(source.model, asked.device, asked.dtype)
+    _draw(source, pictures, asked, folder)
+    return 0
+
+
+def _folder(asked: argparse.Namespace) -> Path:
+    """Where to write. Raises `Fault` CLI04 rather than mix with, or write over, what is there."""
+    if asked.output is None:
+        name = Path(asked.source).resolve().name
+        return Path("logs") / "samples" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}_{name}"
+    folder = Path(asked.output)
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise Fault("CLI04", f"{folder} is there already", where="-o", fix="name a new folder, or an empty one")
+    return folder
+
+
+def _draw(source: Source, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
+    from lun.callbacks.pictures import write
+    from lun.sample.drawing import draw, is_broken
+    from lun.sample.pictures import batches
+    from lun.sample.sheet import contact_sheet
+
+    drawn: list[Image.Image] = []
+    for batch in batches(pictures, asked.batch):
+        for picture, values in zip(batch, draw(source.model, batch, asked.dtype), strict=True):
+            if is_broken(values):
+                log.warning("picture %d holds values that are no numbers; try --dtype fp32", len(drawn))
+            drawn.append(_written(picture, values, source, asked.dtype, folder / f"{len(drawn):04}-{picture.seed}.png"))
+        log.info("drew     %d of %d", len(drawn), len(pictures))
+    write(contact_sheet(drawn, pictures), folder / "sheet.png")
+    log.info("wrote    %s", folder)
+
+
+def _written(picture: Picture, values: Tensor, source: Source, dtype: str, path: Path) -> Image.Image:
+    """One picture as a PNG that says how it was made."""
+    from PIL import Image
+
+    from lun.callbacks.pictures import to_uint8, write
+    from lun.sample.metadata import chunks
+
+    image = Image.fromarray(to_uint8(values[None])[0])
+    write(image, path, pnginfo=chunks(picture, source, dtype))
+    return image

@@ -1,0 +1,44 @@
+"""What a picture says about how it was made, in the text chunks that web UIs read and write."""
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from PIL.PngImagePlugin import PngInfo
+
+from lun.sample.pictures import Picture
+from lun.sample.source import Source
+
+SAMPLERS = {"ddim": "DDIM", "euler": "Euler", "dpmpp": "DPM++ 2M"}
+
+
+def parameters(picture: Picture, source: Source) -> str:
+    """The text that A1111's web UI stores under `parameters`: prompt, negative prompt, then settings on one line."""
+    settings = {
+        "Steps": picture.steps,
+        "Sampler": SAMPLERS[picture.scheduler],
+        "CFG scale": f"{picture.guidance:g}",
+        "Seed": picture.seed,
+        "Size": f"{picture.width}x{picture.height}",
+        "Model hash": source.sha256[:10],
+        "Model": source.name,
+        "Version": f"lun {version('lun')}",
+    }
+    negative = [f"Negative prompt: {picture.negative}"] if picture.negative else []
+    return "\n".join([picture.prompt, *negative, ", ".join(f"{name}: {_quoted(v)}" for name, v in settings.items())])
+
+
+def chunks(picture: Picture, source: Source, dtype: str) -> PngInfo:
+    """The text chunks of a picture's file: `parameters`, and under `lun` all of it as JSON."""
+    info = PngInfo()
+    info.add_text("parameters", parameters(picture, source))
+    told = {**asdict(picture), "weights": source.weights, "sha256": source.sha256, "dtype": dtype}
+    info.add_text("lun", json.dumps(told))
+    return info
+
+
+def _quoted(value: Any) -> str:
+    """In quotes where the text would not end where it ends."""
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if {",", ":", "\n"} & set(text) else text

@@ -1,0 +1,88 @@
+"""The list of pictures to draw, each with all of its settings."""
+
+import argparse
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.diffusion.sampler import Scheduler, solver_class
+from ldm.errors import Fault
+from ldm.models.diffusion.ddpm import DDPM
+from lun.sample.prompts import Prompt
+
+DEFAULTS = {"steps": 50, "guidance": 7.5, "scheduler": "ddim", "negative": ""}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture to draw; width and height in pixels."""
+
+    prompt: str
+    negative: str
+    seed: int
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    scheduler: Scheduler
+
+    @property
+    def alike(self) -> tuple[Any, ...]:
+        """What pictures have to share to be drawn at once."""
+        return self.width, self.height, self.steps, self.guidance, self.scheduler
+
+
+def list_pictures(
+    prompts: Sequence[Prompt], asked: argparse.Namespace, run: Mapping[str, Any], model: DDPM
+) -> list[Picture]:
+    """`--count` pictures of each prompt: its own settings, then the command line's, the run's and the defaults.
+
+    Without a seed of its own a picture has `--seed` plus its place. Raises `Fault` CLI03 for sizes that the model
+    cannot draw, CFG03 for an unknown scheduler.
+    """
+    side = model.image_size * pixels_per_latent(model)
+    width, height = asked.size or (side, side)
+    told = {name: getattr(asked, name) for name in DEFAULTS if getattr(asked, name) is not None}
+    run = {name: value for name, value in run.items() if name in DEFAULTS}
+    base = {**DEFAULTS, "width": width, "height": height, **run, **told}
+    first = secrets.randbelow(2**31) if asked.seed == -1 else asked.seed
+    copies = [(prompt, copy) for prompt in prompts for copy in range(asked.count)]
+    found = []
+    for place, (prompt, copy) in enumerate(copies):
+        settings = {**base, **prompt.settings}
+        settings["seed"] = settings["seed"] + copy if "seed" in settings else first + place
+        found.append(Picture(prompt.text, **settings))
+    for picture in found:
+        _require_possible(picture, model)
+    return found
+
+
+def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
+    """Up to `size` neighbours that are drawn alike."""
+    batch: list[Picture] = []
+    for picture in pictures:
+        if batch and (picture.alike != batch[0].alike or len(batch) == size):
+            yield batch
+            batch = []
+        batch.append(picture)
+    if batch:
+        yield batch
+
+
+def pixels_per_latent(model: DDPM) -> int:
+    """Pixels a side of what is noised; 1 for a model of pixels."""
+    return int(getattr(getattr(model, "first_stage_model", None), "downsampling", 1))
+
+
+def _require_possible(picture: Picture, model: DDPM) -> None:
+    solver_class(picture.scheduler)
+    step, side = pixels_per_latent(model), model.image_size * pixels_per_latent(model)
+    size = f"{picture.width}x{picture.height}"
+    if picture.width % step or picture.height % step or min(picture.width, picture.height) < step:
+        near = f"{max(step, picture.width // step * step)}x{max(step, picture.height // step * step)}"
+        why = f"sides are multiples of {step} pixels"
+        raise Fault("CLI03", f"a picture of {size} cannot be drawn", where="--size", why=why, fix=f"--size {near}")
+    if getattr(model, "mask", None) and (picture.width, picture.height) != (side, side):
+        what = f"a model for inpainting draws {side}x{side} alone, not {size}"
+        raise Fault("CLI03", what, where="--size", fix=f"--size {side}")

@@ -1,0 +1,1 @@
+"""Weights by whatever name a person has for them."""

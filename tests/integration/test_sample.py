@@ -1,0 +1,152 @@
+"""Pictures from a run and from published weights, as a person asks for them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from support.runs import TINY, newest_run
+from support.small import contents, single_file
+
+from ldm.checkpoint.averaged import averaged_name
+from ldm.checkpoint.parts import UNET
+from lun.convert.command import run as convert
+from lun.sample.command import run as sample
+from lun.trainer import run as train
+
+PROMPTS = (
+    "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
+    "prompts: [red noise, blue noise], log_images_kwargs: {ddim_steps: 3, unconditional_guidance_scale: 2.0}}}"
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A run of two steps with two prompts of its own."""
+    logs = tmp_path_factory.mktemp("logs")
+    line = ["--base", str(TINY), "--logdir", str(logs), "--data_root", str(pictures), PROMPTS, "--max_steps", "2", "-t"]
+    assert train(line) == 0
+    return newest_run(logs)
+
+
+def pixels(path: Path) -> bytes:
+    with Image.open(path) as picture:
+        return picture.convert("RGB").tobytes()
+
+
+def drawn_in(folder: Path) -> list[str]:
+    return [name for name in contents(folder) if name != "sheet.png"]
+
+
+def told(path: Path) -> dict[str, object]:
+    with Image.open(path) as picture:
+        found: dict[str, object] = json.loads(picture.text["lun"])  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_run_draws_what_it_drew_while_it_trained(trained: Path, tmp_path: Path) -> None:
+    """Its own prompts, seeds and settings, with the averaged weights and with the raw ones."""
+    lines = [json.loads(line) for line in (trained / "images/samples/samples.jsonl").read_text().splitlines()]
+    for flag, weights in (("--ema", "ema"), ("--raw", "raw")):
+        assert sample([str(trained), flag, "-o", str(tmp_path / weights)]) == 0
+        drawn = [line for line in lines if line["step"] == 2 and line["weights"] == weights]
+        assert drawn_in(tmp_path / weights) == ["0000-42.png", "0001-43.png"]
+        for name, line in zip(drawn_in(tmp_path / weights), drawn, strict=True):
+            with Image.open(trained / "images/samples" / line["file"]) as sheet:
+                tile = sheet.crop(line["box"]).resize((8, 8), Image.Resampling.NEAREST)
+            assert tile.tobytes() == pixels(tmp_path / weights / name)
+    assert pixels(tmp_path / "raw/0000-42.png") != pixels(tmp_path / "ema/0000-42.png")
+
+
+def test_the_same_line_writes_the_same_bytes_and_says_how(trained: Path, tmp_path: Path) -> None:
+    line = [str(trained), "red noise", "--count", "3", "--seed", "7", "--steps", "2", "--size", "8x16"]
+    line += ["--negative", "blue", "--scheduler", "euler", "--batch", "2"]
+    for name in ("a", "b"):
+        assert sample([*line, "-o", str(tmp_path / name)]) == 0
+    assert contents(tmp_path / "a") == ["0000-7.png", "0001-8.png", "0002-9.png", "sheet.png"]
+    for name in contents(tmp_path / "a"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with Image.open(tmp_path / "a/0001-8.png") as picture:
+        assert picture.size == (8, 16)
+        text = picture.text["parameters"]  # type: ignore[attr-defined]
+    assert text.startswith("red noise\nNegative prompt: blue\nSteps: 2, Sampler: Euler, CFG scale: 2, Seed: 8, ")
+    assert told(tmp_path / "a/0001-8.png")["weights"] == "ema"
+
+
+def test_what_guidance_leads_away_from_changes_the_picture(trained: Path, tmp_path: Path) -> None:
+    for name, more in (("with", ["--negative", "blue"]), ("without", []), ("none", ["--guidance", "1"])):
+        assert sample([str(trained), "red noise", "--steps", "2", *more, "-o", str(tmp_path / name)]) == 0
+    assert len({pixels(tmp_path / name / "0000-42.png") for name in ("with", "without", "none")}) == 3
+
+
+def test_prompts_come_from_a_file_too(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("red --d 3 --s 2\nblue --w 16 --s 1 --l 1\n")
+    assert sample([str(trained), "--prompts", str(tmp_path / "p.txt"), "-o", str(tmp_path / "x")]) == 0
+    assert drawn_in(tmp_path / "x") == ["0000-3.png", "0001-43.png"]
+    second = told(tmp_path / "x/0001-43.png")
+    assert (second["width"], second["height"], second["steps"], second["guidance"]) == (16, 8, 1, 1.0)
+
+
+def test_half_precision_draws_nearly_the_same(trained: Path, tmp_path: Path) -> None:
+    for dtype in ("fp32", "bf16"):
+        line = [str(trained), "red noise", "--steps", "2", "--dtype", dtype, "-o", str(tmp_path / dtype)]
+        assert sample(line) == 0
+    exact, half = (torch.tensor(list(pixels(tmp_path / dtype / "0000-42.png"))) for dtype in ("fp32", "bf16"))
+    assert 0 < (exact - half).abs().float().mean() < 8
+
+
+def test_a_file_that_the_run_exported_draws_by_the_runs_config(trained: Path, tmp_path: Path) -> None:
+    (trained / "exports").mkdir()
+    assert convert([str(trained), str(trained / "exports/x.safetensors"), "--to", "ldm"]) == 0
+    for source, name in ((trained, "run"), (trained / "exports/x.safetensors", "file")):
+        assert sample([str(source), "red noise", "--steps", "2", "-o", str(tmp_path / name)]) == 0
+    assert pixels(tmp_path / "run/0000-42.png") == pixels(tmp_path / "file/0000-42.png")
+
+
+def test_every_layout_of_a_published_model_draws_the_same(tmp_path: Path) -> None:
+    state = single_file("sd1")
+    save_file(state, tmp_path / "a.safetensors")
+    averaged = {averaged_name(key): value for key, value in state.items() if key.startswith(UNET)}
+    raw = {key: value + 1 if key.startswith(UNET + "out") else value for key, value in state.items()}
+    torch.save({"state_dict": raw | averaged}, tmp_path / "b.ckpt")
+    assert convert([str(tmp_path / "a.safetensors"), str(tmp_path / "c"), "--to", "diffusers"]) == 0
+    drawn = {}
+    for name in ("a.safetensors", "b.ckpt", "c"):
+        out = tmp_path / f"of {name}"
+        assert sample([str(tmp_path / name), "a cat", "--steps", "2", "--size", "64", "-o", str(out)]) == 0
+        drawn[name] = torch.tensor(list(pixels(out / "0000-42.png")))
+    first = drawn.pop("a.safetensors")
+    assert first.float().std() > 1
+    assert all((first - other).abs().max() <= 1 for other in drawn.values())
+    out = tmp_path / "raw"
+    line = [str(tmp_path / "b.ckpt"), "a cat", "--steps", "2", "--size", "64", "--raw", "-o", str(out)]
+    assert sample(line) == 0
+    assert (first - torch.tensor(list(pixels(out / "0000-42.png")))).abs().max() > 1
+
+
+def test_nothing_is_written_over(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "cat.png").write_text("mine")
+    assert sample([str(trained), "red", "-o", str(tmp_path / "mine")]) == 2
+    assert "error[CLI04]" in capsys.readouterr().err
+    assert contents(tmp_path / "mine") == ["cat.png"]
+
+
+def test_what_cannot_draw_says_why(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = single_file("sd1")
+    save_file({key: value for key, value in state.items() if key.startswith(UNET)}, tmp_path / "unet.safetensors")
+    silent = shutil.copytree(trained, tmp_path / "silent")
+    config = silent / "configs" / "resolved.yaml"
+    config.write_text(config.read_text().replace("image_logger:", "image_logger: null\n    spare:"))
+    for line, code, message in (
+        ([tmp_path / "unet.safetensors", "x"], 4, "it has no VAE and no text encoder"),
+        ([silent], 2, "nothing says what to draw"),
+        ([trained, "x", "--raw", "--device", "nonsense"], 5, "error[DEV01]"),
+        ([trained / "no", "x"], 4, "error[MOD01]"),
+        ([trained, "x", "--steps", "0"], 2, "error[CLI03]"),
+    ):
+        assert sample([str(word) for word in line]) == code
+        assert message in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""Which pictures a command draws, and what each says about itself."""
+
+from typing import Any
+
+import pytest
+from support.models import tiny_model
+
+from ldm.errors import Fault
+from ldm.models.diffusion.ddpm import LatentDiffusion
+from lun.sample.arguments import parse
+from lun.sample.metadata import parameters
+from lun.sample.pictures import Picture, batches, list_pictures
+from lun.sample.prompts import Prompt
+from lun.sample.source import Source
+
+
+@pytest.fixture(scope="module")
+def model() -> LatentDiffusion:
+    found = tiny_model()
+    found.configure_model()
+    return found
+
+
+def listed(model: LatentDiffusion, line: str, *prompts: Prompt, **run: Any) -> list[Picture]:
+    return list_pictures(prompts or [Prompt("a", {}), Prompt("b", {})], parse(["RUN", *line.split()]), run, model)
+
+
+def test_seeds_count_from_the_first_unless_a_prompt_has_its_own(model: LatentDiffusion) -> None:
+    found = listed(model, "--count 2 --seed 5", Prompt("a", {}), Prompt("b", {"seed": 90}), Prompt("c", {}))
+    assert [picture.seed for picture in found] == [5, 6, 90, 91, 9, 10]
+    assert [picture.seed for picture in listed(model, "")] == [42, 43]  # as the image logger's
+
+
+def test_a_prompts_setting_wins_over_the_lines_and_that_over_the_runs(model: LatentDiffusion) -> None:
+    own = Prompt("a", {"steps": 3})
+    assert [p.steps for p in listed(model, "--steps 7", own, Prompt("b", {}), steps=25)] == [3, 7]
+    found = listed(model, "", guidance=3.0, prompts=["x"])[0]
+    assert (found.steps, found.guidance, found.width, found.height) == (50, 3.0, 8, 8)
+
+
+def test_a_batch_holds_neighbours_that_are_drawn_alike(model: LatentDiffusion) -> None:
+    prompts = [Prompt(text, {"steps": steps}) for text, steps in zip("abcde", (2, 2, 2, 3, 2), strict=True)]
+    found = [[p.prompt for p in batch] for batch in batches(listed(model, "", *prompts), 2)]
+    assert found == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+@pytest.mark.parametrize("line", ["--size 9", "--size 8x3", "--scheduler plms"])
+def test_what_cannot_be_drawn_is_refused_before_anything_is(line: str, model: LatentDiffusion) -> None:
+    with pytest.raises(Fault):
+        listed(model, line)
+
+
+def test_the_parameters_are_those_of_web_uis() -> None:
+    picture = Picture("a cat\non a roof", "blurry", 7, 512, 768, 30, 7.5, "dpmpp")
+    source = Source(None, "cats, v2", "fe4efff1e1" + "0" * 54)  # type: ignore[arg-type]
+    first, second, negative, settings = parameters(picture, source).split("\n")
+    assert (first, second, negative) == ("a cat", "on a roof", "Negative prompt: blurry")
+    assert settings.startswith(
+        "Steps: 30, Sampler: DPM++ 2M, CFG scale: 7.5, Seed: 7, Size: 512x768, "
+        'Model hash: fe4efff1e1, Model: "cats, v2", Version: lun '
+    )

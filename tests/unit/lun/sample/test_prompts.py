@@ -1,0 +1,58 @@
+"""Files of prompts."""
+
+from pathlib import Path
+
+import pytest
+
+from ldm.errors import Fault
+from lun.sample.prompts import Prompt, read_prompts
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_line_takes_kohyas_options_in_any_order(tmp_path: Path) -> None:
+    text = "# heading\n\na cat, on a roof --s 30 --n blurry, bad -- really --w 512 --h 768 --d 7 --l 7.5\nélan\n"
+    assert read_prompts(write(tmp_path / "p.txt", text)) == [
+        Prompt(
+            "a cat, on a roof",
+            {"steps": 30, "negative": "blurry, bad -- really", "width": 512, "height": 768, "seed": 7, "guidance": 7.5},
+        ),
+        Prompt("élan", {}),
+    ]
+
+
+def test_yaml_is_a_list_of_texts_and_maps(tmp_path: Path) -> None:
+    text = "- a cat\n- {prompt: a dog, negative: wet, guidance: 3, scheduler: euler}\n"
+    assert read_prompts(write(tmp_path / "p.yaml", text)) == [
+        Prompt("a cat", {}),
+        Prompt("a dog", {"negative": "wet", "guidance": 3, "scheduler": "euler"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault", "told"),
+    [
+        ("p.txt", "a cat\na dog --x 3\n", "CFG03", "p.txt:2"),
+        ("p.txt", "a cat --s many\n", "CFG03", "'many'"),
+        ("p.txt", "# nothing\n", "CFG02", "no prompts"),
+        ("p.yaml", "- {prompt: a, step: 3}\n", "CFG03", "did you mean steps?"),
+        ("p.yaml", "- {prompt: a, steps: '3'}\n", "CFG03", "expected int, got '3'"),
+        ("p.yaml", "- {negative: a}\n", "CFG03", "entry 1"),
+        ("p.yaml", "a: b\n", "CFG02", "not a list"),
+        ("p.yaml", "- [\n", "CFG02", "not valid YAML"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(
+    name: str, text: str, fault: str, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Fault) as caught:
+        read_prompts(write(tmp_path / name, text))
+    assert caught.value.id == fault and told in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match="CFG01"):
+        read_prompts(tmp_path / "no.txt")
