@@ -29,7 +29,9 @@ class Setup:
     def __init__(self, repo_root: Path, place: Path) -> None:
         self.project, self.state = place / "my project", place / "state"
         (self.project / "scripts").mkdir(parents=True)
-        for name in ("scripts/setup.sh", "scripts/installed.py", "pyproject.toml", "constraints.txt"):
+        for name in ("setup.sh", "fault.sh", "machine.sh", "installed.py"):
+            shutil.copy(repo_root / "scripts" / name, self.project / "scripts" / name)
+        for name in ("pyproject.toml", "constraints.txt"):
             shutil.copy(repo_root / name, self.project / name)
         (self.state / "bin").mkdir(parents=True)
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
