@@ -93,6 +93,17 @@ def peek(path: Path) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
+def spoilt(path: Path) -> str | None:
+    """Which of a readable checkpoint's weights holds NaN, as a reason not to go on from it; None if none does.
+
+    Infinite values are no such sign: masks of text encoders hold them.
+    """
+    for name, tensor in peek(path).get("state_dict", {}).items():
+        if torch.is_tensor(tensor) and bool(tensor.isnan().any()):
+            return f"its weights {name} hold NaN"
+    return None
+
+
 def clean_leftovers(directory: Path) -> None:
     """Remove half-written files whose writer is dead. One with our own number is of an earlier process."""
     for path in directory.rglob(".*.tmp-*"):
