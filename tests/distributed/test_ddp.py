@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from support.ranks import Ranks
 from support.together import distance, last, tiny, train
 

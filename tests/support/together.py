@@ -20,7 +20,7 @@ def train(logs: Path, words: Sequence[str], run: Path | None = None) -> int:
 
 
 def tiny(data: Path, *words: str) -> list[str]:
-    """The tiny program on `data`, with settings that show a wrong factor in a gradient: no Adam, no clip, no schedule."""
+    """The tiny program on `data` without Adam, clip and schedule, which would hide a wrong factor in a gradient."""
     plain = ["--base", str(TINY), "--data_root", str(data)]
     sgd = ["model.params.optimizer_config={target: torch.optim.SGD, params: {}}", "model.base_learning_rate=0.05"]
     free = ["lightning.trainer.gradient_clip_val=null", "model.params.scheduler_config=null"]
