@@ -1,0 +1,56 @@
+"""One process of `support.ranks.Ranks`: joins the group, then runs cases until its parent goes away."""
+
+import faulthandler
+import importlib.util
+import os
+import pickle
+import sys
+import traceback
+from datetime import timedelta
+from functools import cache
+from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import distributed
+
+TIMEOUT = timedelta(seconds=30)  # of any collective: where ranks part ways, a case fails instead of hanging
+LONGEST_CASE = 100
+
+
+@cache
+def module_at(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"case_{abs(hash(path))}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None, Any]:
+    faulthandler.dump_traceback_later(LONGEST_CASE, exit=True)
+    try:
+        return None, getattr(module_at(path), name)(*arguments)
+    except BaseException:
+        return traceback.format_exc(), None
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def serve(end: Connection) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", timeout=TIMEOUT)
+    while True:
+        try:
+            request = pickle.loads(end.recv_bytes())
+        except EOFError:
+            return
+        end.send_bytes(pickle.dumps(answer(*request)))
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))
+    sys.stdout.flush()
+    os._exit(0)  # destructors of process groups may wait for each other
