@@ -206,7 +206,8 @@ class TrainedModel(LightningModule):
         }
         if self.ema_decay is not None:
             extra["decay"] = self.ema_decay
-        self.model_ema = instantiate_from_config(self.ema_config, self, **extra)
+        source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that the strategy spreads over ranks
+        self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
         if self._stored_ema is not None:
             self._load_ema(self.model_ema, self._stored_ema)
             self._stored_ema = None
@@ -258,7 +259,7 @@ class TrainedModel(LightningModule):
         """Raw weights under CompVis' names beside the EMA's, which are no part of the module's own state."""
         state = checkpoint["state_dict"]
         ema = self.model_ema
-        if ema is not None:
+        if ema is not None and ema.swapped:
             state = state | ema.raw_state()
         state = self.to_disk(state)
         if ema is not None:

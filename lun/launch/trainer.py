@@ -8,11 +8,11 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
-from lightning.pytorch.plugins.precision import MixedPrecision
 
 from ldm.errors import Fault
-from ldm.util import Recipe, instantiate_from_config
+from ldm.util import Recipe, instantiate_from_config, is_recipe
 from lun.launch.length import Length
+from lun.launch.precision import with_precision
 
 # Lightning sees one endless epoch: it neither counts epochs, nor cuts batches to ranks, nor saves by itself.
 OURS: Mapping[str, Any] = {
@@ -91,16 +91,6 @@ def build_trainer(
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
-    return _with_scaler(given) | dict(OURS)
-
-
-def _with_scaler(given: dict[str, Any]) -> dict[str, Any]:
-    """16-mixed on a CPU as a plugin: asked for by name, Lightning would take bfloat16 there with no more than a
-    warning."""
-    accelerator = given.get("accelerator") or "auto"
-    on_cpu = accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
-    if not on_cpu or str(given.get("precision")) not in ("16", "16-mixed"):
-        return given
-    precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
-    return {**given, "precision": None, "plugins": [precision, *(given.get("plugins") or ())]}
+    given = with_precision({name: value for name, value in config.items() if name not in NOT_PASSED_ON})
+    given = {name: instantiate_from_config(value) if is_recipe(value) else value for name, value in given.items()}
+    return given | dict(OURS)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -300,7 +299,7 @@ class LatentDiffusion(DDPM):
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
         with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
             told = self.conditioner(batch, draws)
-        return replace(told, concat=surroundings(self, batch, self.mask)) if self.mask else told
+        return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
 
     def condition_on(self, captions: list[str]) -> Conditioning:
         return self._in_a_void(self.conditioner.embedder(captions), len(captions))
@@ -309,4 +308,4 @@ class LatentDiffusion(DDPM):
         return self._in_a_void(self.conditioner.unconditional(count), count)
 
     def _in_a_void(self, told: Conditioning, count: int) -> Conditioning:
-        return replace(told, concat=nothing_around(self, count)) if self.mask else told
+        return told._replace(concat=nothing_around(self, count)) if self.mask else told
