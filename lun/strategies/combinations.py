@@ -53,7 +53,7 @@ def family_of(strategy: object) -> Strategy:
     name = str(strategy.get("target") if isinstance(strategy, Mapping) else strategy or "auto").lower()
     for family in ("deepspeed", "fsdp", "ddp"):
         if family in name:
-            return family  # type: ignore[return-value]
+            return family
     return "fsdp" if "model_parallel" in name else "one device"
 
 

@@ -35,6 +35,8 @@ class DeepSpeed(DeepSpeedStrategy):
 
     accepts = "lightning.pytorch.strategies.deepspeed.DeepSpeedStrategy"
     partitions: Partitions
+    config: Any
+    parallel_devices: Any
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ class CachedText:
         self.encoder = encoder
         self.shards = shards
         like = encoder([EMPTY])
-        self.dtypes = {name: value.dtype for name, value in vars(like).items() if value is not None}
+        self.dtypes = {name: value.dtype for name, value in like._asdict().items() if value is not None}
 
     def __call__(self, captions: list[str]) -> Conditioning:
         """Row for row what the encoder would give, on its device and in its precision."""

@@ -1,6 +1,5 @@
 """A frozen text encoder as the cache sees it: captions in, what the network is told out."""
 
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -37,10 +36,9 @@ class TextEncoder:
 
 def rows_of(told: Conditioning, dtype: torch.dtype) -> list[dict[str, Tensor]]:
     """The fields of each caption, to be stored: in `dtype`, on the CPU."""
-    kept = {field.name: getattr(told, field.name) for field in fields(told)}
     columns = {
         name: column.to("cpu", torch.float32 if name == NOT_OF_TEXT else dtype)
-        for name, column in kept.items()
+        for name, column in told._asdict().items()
         if column is not None
     }
     count = len(next(iter(columns.values())))
