@@ -1,0 +1,1 @@
+"""How a run is spread over devices and in which precision it computes: Lightning's strategies, made to fit."""
