@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Conditioning:
+class Conditioning(NamedTuple):
     """Embedded captions and whatever else steers a network; a field that a model has no use for stays None.
+
+    A tuple, since strategies that cut up weights look for tensors in what a module returns, and into tuples.
 
     context  (b, tokens, dim) for cross-attention
     pooled   (b, dim) one vector a picture (SDXL)
@@ -26,12 +27,11 @@ class Conditioning:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Conditioning:
         """The same conditioning with `function` applied to every tensor that it holds."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Conditioning(**{name: value if value is None else function(value) for name, value in values.items()})
+        return Conditioning(*(value if value is None else function(value) for value in self))
 
     def join(self, other: Conditioning) -> Conditioning:
         """Both batches in one, this one first: (b1 + b2, ...). Raises ValueError unless both hold the same fields."""
-        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        pairs = dict(zip(self._fields, zip(self, other, strict=True), strict=True))
         if odd := [name for name, (a, b) in pairs.items() if (a is None) != (b is None)]:
             raise ValueError(f"only one of two conditionings to be joined has {', '.join(odd)}")
         return Conditioning(**{name: None if a is None else torch.cat([a, b]) for name, (a, b) in pairs.items()})

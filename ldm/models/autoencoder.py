@@ -273,6 +273,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
         log["disc_loss"] = torch.zeros((), device=made.device)
         if self.loss.takes_part(step):
             log |= self.loss.judge(real, made).log
+        if int(batch["slot"][0]) < 0:  # it only keeps a rank busy as long as the others
+            return
         self._quality.add(real, made, posterior.sample(self._noise(batch, posterior)), log)
         self._drift.add(batch, posterior)
 

@@ -32,6 +32,19 @@ class PartSize:
     trained: bool
 
 
+@dataclass(frozen=True)
+class ForwardUnit:
+    """A module whose forward is called, which is where a strategy that shards weights can gather them.
+
+    stays_whole   its own weights are needed between forward and backward, too
+    precise       they are computed with as they are, whatever the run's precision
+    """
+
+    module: nn.Module
+    stays_whole: bool = False
+    precise: bool = False
+
+
 class TrainedModel(LightningModule):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
@@ -121,6 +134,11 @@ class TrainedModel(LightningModule):
             translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
         return translated | rest
 
+    def forward_units(self) -> list[ForwardUnit]:
+        """The modules that hold all trained parameters and whose forward is called; by default the model's children."""
+        children = [child for child in self.children() if any(p.requires_grad for p in child.parameters())]
+        return [ForwardUnit(child) for child in children]
+
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         return ((name, p) for name, p in self.named_parameters() if p.requires_grad)
 
@@ -208,7 +226,8 @@ class TrainedModel(LightningModule):
         }
         if self.ema_decay is not None:
             extra["decay"] = self.ema_decay
-        self.model_ema = instantiate_from_config(self.ema_config, self, **extra)
+        source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that the strategy spreads over ranks
+        self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
         if self._stored_ema is not None:
             self._load_ema(self.model_ema, self._stored_ema)
             self._stored_ema = None
@@ -250,7 +269,7 @@ class TrainedModel(LightningModule):
         """Raw weights under CompVis' names beside the EMA's, which are no part of the module's own state."""
         state = checkpoint["state_dict"]
         ema = self.model_ema
-        if ema is not None:
+        if ema is not None and ema.swapped:
             state = state | ema.raw_state()
         state = self.to_disk(state)
         if ema is not None:

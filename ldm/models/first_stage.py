@@ -14,6 +14,7 @@ from ldm.checkpoint.source import find_source
 from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
+from ldm.modules.overflow import outside_float16
 
 TRAINING_ONLY = ("loss.", "model_ema.")  # what CompVis' own autoencoder checkpoints hold besides the networks
 OLD_FEATURES = "loss.perceptual_loss."  # VGG16, which files of 2022 hold and ours do not
@@ -25,6 +26,7 @@ class FirstStage:
     network: Any
     table: KeyTable
     loaded_from: str | None
+    overflows_in_float16 = True
 
     def build_network(self, config: Mapping[str, Any], path: str | None, ignore_keys: Sequence[str] = ()) -> None:
         """Build what `library_config` gave, and fill it from `path` if there is one; `Fault` MOD01 to MOD05."""
@@ -42,11 +44,13 @@ class FirstStage:
 
     def encode_moments(self, x: Tensor) -> Tensor:
         """Mean and log-variance, joined: (b, 3, h, w) in [-1, 1] to (b, 2 z_channels, h / f, w / f)."""
-        return self.network.quant_conv(self.network.encoder(x))
+        with outside_float16(self.network, x) as safe:
+            return self.network.quant_conv(self.network.encoder(safe))
 
     def decode(self, z: Tensor) -> Tensor:
         """Pictures of unscaled latents: (b, z_channels, h, w) to (b, 3, f h, f w) in about [-1, 1]."""
-        return self.network.decoder(self.network.post_quant_conv(z))
+        with outside_float16(self.network, z) as safe:
+            return self.network.decoder(self.network.post_quant_conv(safe))
 
     def encoding_parts(self) -> tuple[nn.Module, nn.Module]:
         """The parts on which the meaning of a latent depends."""

@@ -12,16 +12,17 @@ from torch import Tensor, nn
 from ldm.modules.ema_pipeline import Pipeline, pipeline_for
 from ldm.modules.ema_profiles import ConstantDecay, PowerDecay, Profile
 from ldm.modules.ema_shadow import Shadow, parked, put_back
-from ldm.modules.ema_source import LocalParameters, Source
+from ldm.modules.ema_source import LocalParameters, Sharded, Source
 from ldm.modules.ema_start import half_life, settle_interval, start_step, warn_if_short
 from ldm.modules.ema_state import (
-    SCALARS,
     Rename,
     compvis_keys,
+    fill,
+    gathered,
     load_track,
-    refuse_copies,
-    refuse_misfits,
     take_numbers,
+    targets,
+    tell_of_others,
     track_numbers,
     track_state,
 )
@@ -147,9 +148,11 @@ class LitEma:
         try:
             self._raw = raw
             self._main.shadow.give(tensors)
+            self._written()
             yield
         finally:
             put_back(raw, tensors)
+            self._written()
             # Freed rather than kept: an update needs no buffer of this size, so it would cost a model's worth for good.
             self._raw = None
 
@@ -182,9 +185,12 @@ class LitEma:
         return {name: track for name, track in self._tracks.items() if track.shadow is not None}
 
     def averaged_state(self) -> dict[str, Tensor]:
-        """The average by canonical name: fp32 views, which the next update changes; empty before it begins."""
+        """The average by canonical name: fp32 views, which the next update changes; empty before it begins.
+
+        Of a sharded model it is whole and rank 0's alone (`Sharded`); that holds for all states below.
+        """
         self.settle()
-        return dict(self._shadow.views) if self.started else {}
+        return gathered(self._source, dict(self._shadow.views)) if self.started else {}
 
     def raw_state(self) -> dict[str, Tensor]:
         """The trained weights by canonical name, also while the averaged ones are in the model.
@@ -192,8 +198,8 @@ class LitEma:
         Lay them over the model's state in every checkpoint, so that one written during a swap holds the raw weights.
         """
         if self._raw is not None:
-            return dict(self._raw)
-        return {name: tensor.detach() for name, tensor in self._source.tensors().items()}
+            return gathered(self._source, dict(self._raw))
+        return gathered(self._source, {name: tensor.detach() for name, tensor in self._source.tensors().items()})
 
     def state_dict(self, rename: Rename = dict) -> dict[str, Tensor]:
         """CompVis' EMA keys without `model_ema.`: names free of dots (views), `num_updates` (int32, steps), `decay`.
@@ -220,17 +226,9 @@ class LitEma:
         self.settle()
         if self._main.shadow is None:  # the file's average began already, so ours does
             self._begin(self._main)
-        targets = compvis_keys(rename(self.averaged_state()))
-        refuse_copies(targets, self._shadow.flat)
-        refuse_misfits(state, targets)
-        if unknown := sorted(state.keys() - targets.keys() - SCALARS):
-            logger.warning(
-                "%d EMA weights of the checkpoint are not trained here and were left out (%s ...)",
-                len(unknown),
-                unknown[0],
-            )
-        for key, target in targets.items():
-            target.copy_(state[key])
+        with targets(self._source, dict(self._shadow.views), lambda views: compvis_keys(rename(views))) as places:
+            fill(places, state)
+            tell_of_others(state, places)
 
     def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
@@ -240,7 +238,8 @@ class LitEma:
         """
         self.settle()
         state = {"step": self.step, "update_every": self.update_every} | track_numbers(self._main)
-        others = {name: track_state(track, rename) for name, track in self.tracks().items() if track is not self._main}
+        tracks = {name: track for name, track in self.tracks().items() if track is not self._main}
+        others = {name: track_state(track, self._source, rename) for name, track in tracks.items()}
         same = [name for name, track in self.tracks().items() if track is self._main and name != "ema"]
         return state | ({"tracks": others} if others else {}) | ({"same_as_ema": same} if same else {})
 
@@ -261,7 +260,7 @@ class LitEma:
                 continue
             self._begin(track)
             if name in stored:
-                load_track(track, stored[name], rename)
+                load_track(track, self._source, stored[name], rename)
             else:
                 logger.warning("the checkpoint does not hold the average %s: it begins at step %d", name, self.step)
         if unknown := sorted(stored.keys() - self._tracks.keys()):
@@ -305,6 +304,10 @@ class LitEma:
     def _shadow(self) -> Shadow:
         assert self._main.shadow is not None
         return self._main.shadow
+
+    def _written(self) -> None:
+        if isinstance(self._source, Sharded):
+            self._source.written()
 
     def _refuse_while_swapped(self, wish: str) -> None:
         if self.swapped:

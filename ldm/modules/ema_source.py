@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 _WRAPPERS = frozenset({"_orig_mod", "module", "_checkpoint_wrapped_module"})
@@ -14,6 +15,23 @@ class Source(Protocol):
 
     def tensors(self) -> dict[str, Tensor]:
         """The averaged tensors as they are now: the same names, shapes and order at each call."""
+
+
+@runtime_checkable
+class Sharded(Source, Protocol):
+    """A source whose tensors are this rank's parts of a model's; what it does is collective, in the same order."""
+
+    def shapes(self) -> dict[str, torch.Size]:
+        """The shapes of the whole tensors."""
+
+    def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Whole tensors on the CPU of rank 0 from parts laid out as `tensors` gives them; empty on other ranks."""
+
+    def own(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """This rank's parts of whole tensors."""
+
+    def written(self) -> None:
+        """The tensors were written: bring up to date what the network computes with."""
 
 
 class LocalParameters:

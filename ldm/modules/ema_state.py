@@ -1,13 +1,18 @@
 """How averages enter and leave checkpoints: CompVis' names, and what an exact resume needs besides."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.modules.ema_source import Sharded, Source
 from ldm.modules.ema_tracks import Track
+
+logger = logging.getLogger(__name__)
 
 Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
@@ -45,22 +50,54 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     track.behind = {int(piece): int(step) for piece, step in state.get("behind", {}).items()}
 
 
-def track_state(track: Track, rename: Rename) -> dict[str, Any]:
-    """A whole track: its numbers, and `weights` by name on disk (fp32 views)."""
+def gathered(source: Source, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Whole tensors of an average's; with a sharded source on rank 0 alone, empty on the others. Collective then."""
+    return source.whole(parts) if isinstance(source, Sharded) else parts
+
+
+@contextmanager
+def targets(source: Source, parts: dict[str, Tensor], rename: Rename) -> Iterator[dict[str, Tensor]]:
+    """Tensors by name on disk to write into: the average's own, or whole ones, of which the ranks take their parts."""
+    if not isinstance(source, Sharded):
+        views = rename(parts)
+        refuse_copies(views, parts)
+        yield views
+        return
+    whole = {name: torch.empty(shape) for name, shape in source.shapes().items()}
+    yield rename(whole)
+    for name, part in source.own(whole).items():
+        parts[name].copy_(part)
+
+
+def track_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
+    """A whole track: its numbers, and `weights` by name on disk (fp32)."""
     assert track.shadow is not None
-    return track_numbers(track) | {"weights": rename(dict(track.shadow.views))}
+    return track_numbers(track) | {"weights": rename(gathered(source, dict(track.shadow.views)))}
 
 
 @torch.no_grad()
-def load_track(track: Track, state: Mapping[str, Any], rename: Rename) -> None:
+def load_track(track: Track, source: Source, state: Mapping[str, Any], rename: Rename) -> None:
     """Set what `track_state` gave, into a track that has begun. `Fault` MOD03, with nothing changed, on a misfit."""
     assert track.shadow is not None
-    targets = rename(dict(track.shadow.views))
-    refuse_copies(targets, track.shadow.flat)
-    refuse_misfits(state["weights"], targets)
-    for key, view in targets.items():
-        view.copy_(state["weights"][key])
+    with targets(source, dict(track.shadow.views), rename) as places:
+        fill(places, state["weights"])
     take_numbers(track, state)
+
+
+def fill(places: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    """Copy `state` into `places`; `Fault` MOD03, with nothing changed, on a misfit."""
+    refuse_misfits(state, places)
+    for key, place in places.items():
+        place.copy_(state[key])
+
+
+def tell_of_others(state: Mapping[str, Tensor], places: Mapping[str, Tensor]) -> None:
+    """Warn of weights in `state` that have no place."""
+    if unknown := sorted(state.keys() - places.keys() - SCALARS):
+        count = len(unknown)
+        logger.warning(
+            "%d EMA weights of the checkpoint are not trained here and were left out (%s ...)", count, unknown[0]
+        )
 
 
 def refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
@@ -80,8 +117,8 @@ def refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
         )
 
 
-def refuse_copies(targets: Mapping[str, Tensor], flat: Tensor) -> None:
-    """ValueError if a tensor of `targets` is no view of `flat`, since loading into it would change nothing."""
-    memory = flat.untyped_storage().data_ptr()
-    if copies := [key for key, target in targets.items() if target.untyped_storage().data_ptr() != memory]:
+def refuse_copies(targets: Mapping[str, Tensor], views: Mapping[str, Tensor]) -> None:
+    """ValueError if a tensor of `targets` is no view of one of `views`, since loading into it would change nothing."""
+    memory = {view.untyped_storage().data_ptr() for view in views.values()}
+    if copies := [key for key, target in targets.items() if target.untyped_storage().data_ptr() not in memory]:
         raise ValueError(f"rename gave copies instead of views ({copies[0]} ...), which cannot be loaded into")

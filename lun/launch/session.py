@@ -27,6 +27,7 @@ from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
+from lun.launch.precision import require_precision
 from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, next_epoch
@@ -68,6 +69,7 @@ class Session:
         config = settings.config
         trainer = settings.lightning("trainer")
         require_device(trainer)
+        require_precision(trainer)
         get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")

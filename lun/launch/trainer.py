@@ -8,12 +8,12 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
-from lightning.pytorch.plugins.precision import MixedPrecision
 
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
 from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length
+from lun.launch.precision import with_precision
 from lun.launch.strategy import with_strategy
 
 # Lightning sees one endless epoch: it neither counts epochs, nor cuts batches to ranks, nor saves by itself.
@@ -102,26 +102,12 @@ def build_trainer(
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
-    return _built(_with_scaler(with_strategy(given))) | dict(OURS)
-
-
-def _built(given: dict[str, Any]) -> dict[str, Any]:
-    """Recipes (strategy, profiler, plugins) as what they stand for."""
-    return {name: _object(value) for name, value in given.items()}
+    built = {name: _object(value) for name, value in with_precision(with_strategy(given)).items()}
+    return built | dict(OURS)
 
 
 def _object(value: Any) -> Any:
+    """Recipes (strategy, profiler, plugins) as what they stand for."""
     if isinstance(value, list):
         return [_object(entry) for entry in value]
     return instantiate_from_config(value) if is_recipe(value) else value
-
-
-def _with_scaler(given: dict[str, Any]) -> dict[str, Any]:
-    """16-mixed on a CPU as a plugin: asked for by name, Lightning would take bfloat16 there with no more than a
-    warning."""
-    accelerator = given.get("accelerator") or "auto"
-    on_cpu = accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
-    if not on_cpu or str(given.get("precision")) not in ("16", "16-mixed"):
-        return given
-    precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
-    return {**given, "precision": None, "plugins": [precision, *(given.get("plugins") or ())]}

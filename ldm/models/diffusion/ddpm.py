@@ -3,7 +3,6 @@
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -166,7 +165,7 @@ class DDPM(TrainedModel):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch))
+        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch), batch["slot"] >= 0)
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -176,7 +175,7 @@ class DDPM(TrainedModel):
             with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
                     losses = self.losses(x0.to(self.device), self.condition(batch, None), draws, batch)
-                    self.validation.add("_ema", losses)
+                    self.validation.add("_ema", losses, batch["slot"] >= 0)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
@@ -307,7 +306,7 @@ class LatentDiffusion(DDPM):
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
         with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
             told = self.conditioner(batch, draws)
-        return replace(told, concat=surroundings(self, batch, self.mask)) if self.mask else told
+        return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
 
     def condition_on(self, captions: list[str]) -> Conditioning:
         return self._in_a_void(self.cond_stage_model(captions), len(captions))
@@ -316,4 +315,4 @@ class LatentDiffusion(DDPM):
         return self._in_a_void(self.conditioner.unconditional(count), count)
 
     def _in_a_void(self, told: Conditioning, count: int) -> Conditioning:
-        return replace(told, concat=nothing_around(self, count)) if self.mask else told
+        return told._replace(concat=nothing_around(self, count)) if self.mask else told

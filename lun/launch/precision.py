@@ -1,0 +1,41 @@
+"""The precision that a config names, as the plugin that Lightning's Trainer takes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ldm.util import instantiate_from_config, is_recipe
+from lun.strategies.combinations import family_of, precision_name, require_combination
+from lun.strategies.precision import NAMES
+from lun.strategies.zero_precision import ZeroPrecision
+
+
+def require_precision(trainer: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for a precision that nothing, or not this strategy on this device, can train in."""
+    require_combination(trainer.get("strategy"), policy_of(trainer.get("precision")).name, device_of(trainer) == "cpu")
+
+
+def with_precision(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a Trainer with a plugin of ours in the place of its precision.
+
+    By name Lightning would take bfloat16 for 16-mixed on a CPU, and make buffers bfloat16, too, in bf16-true.
+    """
+    policy, device = policy_of(trainer.get("precision")), device_of(trainer)
+    zero = family_of(trainer.get("strategy")) == "deepspeed"
+    plugin = ZeroPrecision(policy, device) if zero else policy.plugin(device)
+    return {**trainer, "precision": None, "plugins": [plugin, *(trainer.get("plugins") or ())]}
+
+
+def policy_of(given: Any) -> Any:
+    """The policy (`lun.strategies.precision`) that a name or a recipe stands for."""
+    return instantiate_from_config(given) if is_recipe(given) else NAMES[precision_name(given)]()
+
+
+def device_of(trainer: Mapping[str, Any]) -> str:
+    """The kind of device that a Trainer with these arguments computes on: "cpu", "cuda", ..."""
+    asked = str(trainer.get("accelerator") or "auto")
+    if asked == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found.type if found else "cpu"
+    return "cuda" if asked == "gpu" else asked

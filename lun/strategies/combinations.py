@@ -1,0 +1,72 @@
+"""Which strategy goes with which precision: one table, asked before anything is built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ldm.errors import Fault
+
+Strategy = Literal["one device", "ddp", "fsdp", "deepspeed"]
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true")
+_SPELT = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a combination is refused, what to use instead, and whether that is so on the CPU alone."""
+
+    why: str
+    fix: str
+    on_cpu_only: bool = False
+
+
+_SCALED = Refusal("float16 needs its gradients scaled, and nothing scales those of shards", "precision bf16-mixed")
+_ON_GPU = Refusal(
+    "DeepSpeed's float16 is there on GPUs only", "precision bf16-mixed, or --accelerator gpu", on_cpu_only=True
+)
+
+TABLE: Mapping[Strategy, Mapping[str, Refusal | None]] = {
+    "one device": dict.fromkeys(PRECISIONS),
+    "ddp": dict.fromkeys(PRECISIONS),
+    "fsdp": dict.fromkeys(PRECISIONS) | {"16-mixed": _SCALED},
+    "deepspeed": dict.fromkeys(PRECISIONS) | {"16-mixed": _ON_GPU},
+}
+
+
+def precision_name(given: object) -> str:
+    """The name of a precision in any spelling; `Fault` CFG08 for one that fine-tuning loses weights in, or unknown."""
+    name = "32-true" if given is None else _SPELT.get(str(given), str(given))
+    if name not in PRECISIONS:
+        why = "weights in float16 lose small updates, and their gradients" if name == "16-true" else ""
+        raise Fault(
+            "CFG08",
+            f"precision {given} is not among those that can be trained in",
+            where="lightning.trainer.precision",
+            why=why,
+            fix=", ".join(PRECISIONS),
+        )
+    return name
+
+
+def family_of(strategy: object) -> Strategy:
+    """The row of the table: by a strategy's name, or by the import path that a recipe has as its target."""
+    name = str(strategy.get("target") if isinstance(strategy, Mapping) else strategy or "auto").lower()
+    for family in ("deepspeed", "fsdp", "ddp"):
+        if family in name:
+            return family  # type: ignore[return-value]
+    return "fsdp" if "model_parallel" in name else "one device"
+
+
+def require_combination(strategy: object, precision: str, on_cpu: bool) -> None:
+    """Raise `Fault` CFG08 if this strategy cannot train in this precision (a name of `PRECISIONS`)."""
+    family = family_of(strategy)
+    refusal = TABLE[family][precision]
+    if refusal is None or (refusal.on_cpu_only and not on_cpu):
+        return
+    raise Fault(
+        "CFG08",
+        f"precision {precision} cannot be used with strategy {family}" + (" on the CPU" if refusal.on_cpu_only else ""),
+        where="lightning.trainer.precision",
+        why=refusal.why,
+        fix=refusal.fix,
+    )

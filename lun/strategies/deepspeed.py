@@ -1,0 +1,144 @@
+"""DeepSpeed's ZeRO, stages 1 to 3, on GPUs and on CPU ranks, with ordinary checkpoints."""
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch.accelerators import CUDAAccelerator
+from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy
+from lightning.pytorch.strategies.strategy import Strategy
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ldm.errors import Fault
+from lun.strategies import zero_checkpoint
+from lun.strategies.zero_pieces import Partitions
+from lun.strategies.zero_precision import InsideEngine
+from lun.strategies.zero_rules import fit_for_offload, read_config, require_elementwise, settle
+
+
+class DeepSpeed(DeepSpeedStrategy):
+    """ZeRO: optimizer state (stage 1), gradients (2) and weights (3) of a model are spread over the ranks.
+
+    config                         a DeepSpeed config instead of the arguments: a JSON file or a map
+    zero_allow_untested_optimizer  also take an optimizer that is not known to treat each element for itself
+
+    Everything else as in Lightning's `DeepSpeedStrategy`. What differs: checkpoints are ordinary files that resume
+    under any strategy and number of ranks; an offloaded optimizer is torch's, which needs no compiler; a window of
+    micro-batches is divided once; the EMA averages the fp32 weights where they lie.
+    """
+
+    accepts = "lightning.pytorch.strategies.deepspeed.DeepSpeedStrategy"
+    partitions: Partitions
+
+    def __init__(
+        self,
+        config: str | Mapping[str, Any] | None = None,
+        zero_allow_untested_optimizer: bool = False,
+        **settings: Any,
+    ) -> None:
+        _require_deepspeed()
+        # The optimizers that DeepSpeed knows are fewer than those that are right, so that it is never asked.
+        super().__init__(
+            config=read_config(config),
+            zero_allow_untested_optimizer=True,
+            **{"logging_batch_size_per_gpu": 1} | settings,
+        )
+        self.config.update({"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False})
+        self.untested_allowed = zero_allow_untested_optimizer
+        self._groups: zero_checkpoint.Groups = []
+
+    # Start
+
+    def setup_environment(self) -> None:
+        if isinstance(self.accelerator, CUDAAccelerator):
+            super().setup_environment()
+            return
+        import deepspeed
+
+        # It would be compiled, by all ranks at once, for a little speed that nobody needs here.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        self.parallel_devices = [torch.device("cpu", index) for index in range(len(self.parallel_devices or ()))]
+        DDPStrategy.setup_environment(self)
+
+    def setup_distributed(self) -> None:
+        if isinstance(self.accelerator, CUDAAccelerator):
+            super().setup_distributed()
+            return
+        self.set_world_ranks()
+        self._init_deepspeed_distributed()
+
+    def model_sharded_context(self) -> AbstractContextManager[None]:
+        """Networks are built whole, since weights are read while they are; the engine cuts them up."""
+        return nullcontext()
+
+    def _format_config(self) -> None:
+        trainer = self.lightning_module.trainer
+        policy = self.precision_plugin.policy
+        self.config = settle(self.config, trainer.accumulate_grad_batches, policy.name)
+        if policy.name == "16-mixed":
+            self.initial_scale_power = round(log2(policy.init_scale))
+            self.loss_scale_window = policy.growth_interval
+        super()._format_config()
+
+    def _init_optimizers(self) -> Any:
+        optimizer, schedule = super()._init_optimizers()
+        require_elementwise(optimizer, self.untested_allowed)
+        if "offload_optimizer" in self.config["zero_optimization"]:
+            fit_for_offload(optimizer)
+        names = {id(parameter): name for name, parameter in self.lightning_module.named_parameters()}
+        self._groups = [[names[id(p)] for p in group["params"]] for group in optimizer.param_groups]
+        return optimizer, schedule
+
+    def init_deepspeed(self) -> None:
+        super().init_deepspeed()
+        self._forward_redirection = InsideEngine(self.precision_plugin)
+        self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device)
+
+    @property
+    def ema_source(self) -> Partitions:
+        """What the EMA averages."""
+        return self.partitions
+
+    # Checkpoints: one ordinary file, as without DeepSpeed
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        return zero_checkpoint.module_state(self.lightning_module, self.partitions)
+
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        return zero_checkpoint.optimizer_state(self.partitions, self._groups)
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
+        Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+
+    def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
+        return Strategy.load_checkpoint(self, checkpoint_path, weights_only)
+
+    def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
+        zero_checkpoint.load_module_state(self.lightning_module, self.partitions, checkpoint["state_dict"], strict)
+
+    @property
+    def lightning_restore_optimizer(self) -> bool:
+        return True
+
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        for saved in checkpoint["optimizer_states"]:
+            zero_checkpoint.load_optimizer_state(self.partitions, self._groups, saved)
+
+
+def _require_deepspeed() -> None:
+    """`Fault` DEP01 where it is not installed; on a machine without CUDA it is told to use the CPU."""
+    if find_spec("deepspeed") is None:
+        raise Fault(
+            "DEP01",
+            "deepspeed is not installed",
+            where="lightning.trainer.strategy",
+            fix="pip install -c constraints.txt -e '.[deepspeed]'",
+        )
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
