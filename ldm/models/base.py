@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
+from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
@@ -32,6 +33,19 @@ class PartSize:
     trained: bool
 
 
+@dataclass(frozen=True)
+class ForwardUnit:
+    """A module whose forward is called, which is where a strategy that shards weights can gather them.
+
+    stays_whole   its own weights are needed between forward and backward, too
+    precise       they are computed with as they are, whatever the run's precision
+    """
+
+    module: nn.Module
+    stays_whole: bool = False
+    precise: bool = False
+
+
 class TrainedModel(LightningModule):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
@@ -44,6 +58,8 @@ class TrainedModel(LightningModule):
 
     by_hand: tuple[str, ...] = ()
     """Arguments of the Trainer that this model carries out itself, since Lightning does not where it steps by hand."""
+    leaves_parameters_unused = False
+    """Whether a backward pass may leave trained parameters without a gradient, which DDP has to know."""
 
     def __init__(
         self,
@@ -73,6 +89,7 @@ class TrainedModel(LightningModule):
         self._stored_ema: dict[str, Any] | None = None
         self._settings: list[Settings] = []
         self._stored_settings: list[Settings] = []
+        self._window_log: list[dict[str, Tensor]] = []
 
     # What the launcher asks before training
 
@@ -119,6 +136,11 @@ class TrainedModel(LightningModule):
             own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
             translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
         return translated | rest
+
+    def forward_units(self) -> list[ForwardUnit]:
+        """The modules that hold all trained parameters and whose forward is called; by default the model's children."""
+        children = [child for child in self.children() if any(p.requires_grad for p in child.parameters())]
+        return [ForwardUnit(child) for child in children]
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         return ((name, p) for name, p in self.named_parameters() if p.requires_grad)
@@ -176,9 +198,32 @@ class TrainedModel(LightningModule):
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
 
-    def log_step(self, metrics: Mapping[str, Any]) -> None:
-        """Log metrics of the window at work under the number that it will have: Lightning would count from 0."""
-        self.log_dict({**metrics, "step": float(self.position.step + 1)})
+    def window_mean(self, losses: Tensor) -> Tensor:
+        """Losses of a micro-batch's examples, (b,), as its part of the mean over all N examples of its window.
+
+        That is sum x k x W / N for k micro-batches on W ranks, since Lightning divides by k and ranks average: right
+        also where micro-batches differ in size, for which a mean of means is not.
+        """
+        examples = getattr(getattr(self.trainer, "datamodule", None), "global_batch", None)
+        if examples is None:
+            return losses.mean()
+        return losses.sum() / (examples / (self.trainer.accumulate_grad_batches * self.trainer.world_size))
+
+    def log_window(self, batch_idx: int, means: Mapping[str, Tensor], **plain: float) -> None:
+        """Log metrics at the end of their window, under the number that it will have: Lightning would count from 0.
+
+        means   of each micro-batch by `window_mean`; what is logged is the mean over the window and all ranks
+        plain   numbers that are the same everywhere
+        """
+        self._window_log.append({name: value.detach() for name, value in means.items()})
+        if (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
+            window, self._window_log = mean_of(self._window_log), []
+            self.log_dict(over_ranks(window, self.average) | plain | {"step": float(self.position.step + 1)})
+
+    def average(self, tensor: Tensor) -> Tensor:
+        """The mean of the ranks' tensors. Collective."""
+        averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
+        return averaged
 
     def window_completed(self, examples: int) -> None:
         """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
