@@ -16,7 +16,7 @@ from ldm.models.base import PartSize, TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.reconstruction import Quality
-from ldm.models.window import Micro, advance, mean_of, still, uncounted
+from ldm.models.window import Micro, advance, mean_of, over_ranks, still, uncounted
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.autoencoder import DDConfig, build_autoencoder, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
@@ -46,6 +46,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
 
     accepts = "ldm.models.base.TrainedModel"
     by_hand = ("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm")
+    leaves_parameters_unused = True
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         with still(self.loss.discriminator):
             made, posterior = self.reconstruct(batch)
             real, last = self.pictures(batch), self.network.decoder.conv_out.weight
-            measured = self.loss.generator(real, made, posterior, self.position.step, last, self._average)
+            measured = self.loss.generator(real, made, posterior, self.position.step, last, self.average)
             self.manual_backward(measured.loss / of_window)
         self._window.append(Micro(real, made.detach(), measured.log))
         if (batch_idx + 1) % of_window == 0:
@@ -212,7 +213,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         log["disc_loss"] = torch.zeros((), device=self.device)
         if self.loss.takes_part(self.position.step):
             log |= self._teach_discriminator(uncounted(judge), window)
-        self._tell(log)
+        self._tell(over_ranks(log, self.average))
         advance(self.lr_schedulers())
 
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
@@ -231,10 +232,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
         clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
         self.clip_gradients(optimizer, **clip)
-
-    def _average(self, tensor: Tensor) -> Tensor:
-        averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
-        return averaged
 
     def _tell(self, log: dict[str, Tensor]) -> None:
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}
@@ -272,7 +269,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         assert self.loss is not None
         step, real = self.position.step, self.pictures(batch)
         made, posterior = self.reconstruct(batch)
-        log = self.loss.generator(real, made, posterior, step, None, self._average).log
+        log = self.loss.generator(real, made, posterior, step, None, self.average).log
         log["disc_loss"] = torch.zeros((), device=made.device)
         if self.loss.takes_part(step):
             log |= self.loss.judge(real, made).log

@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
@@ -43,6 +44,8 @@ class TrainedModel(LightningModule):
 
     by_hand: tuple[str, ...] = ()
     """Arguments of the Trainer that this model carries out itself, since Lightning does not where it steps by hand."""
+    leaves_parameters_unused = False
+    """Whether a backward pass may leave trained parameters without a gradient, which DDP has to know."""
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class TrainedModel(LightningModule):
         self.position = Position()
         self.model_ema: LitEma | None = None
         self._stored_ema: dict[str, Any] | None = None
+        self._window_log: list[dict[str, Tensor]] = []
 
     # What the launcher asks before training
 
@@ -151,9 +155,32 @@ class TrainedModel(LightningModule):
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
 
-    def log_step(self, metrics: Mapping[str, Any]) -> None:
-        """Log metrics of the window at work under the number that it will have: Lightning would count from 0."""
-        self.log_dict({**metrics, "step": float(self.position.step + 1)})
+    def window_mean(self, losses: Tensor) -> Tensor:
+        """Losses of a micro-batch's examples, (b,), as its part of the mean over all N examples of its window.
+
+        That is sum x k x W / N for k micro-batches on W ranks, since Lightning divides by k and ranks average: right
+        also where micro-batches differ in size, for which a mean of means is not.
+        """
+        examples = getattr(getattr(self.trainer, "datamodule", None), "global_batch", None)
+        if examples is None:
+            return losses.mean()
+        return losses.sum() / (examples / (self.trainer.accumulate_grad_batches * self.trainer.world_size))
+
+    def log_window(self, batch_idx: int, means: Mapping[str, Tensor], **plain: float) -> None:
+        """Log metrics at the end of their window, under the number that it will have: Lightning would count from 0.
+
+        means   of each micro-batch by `window_mean`; what is logged is the mean over the window and all ranks
+        plain   numbers that are the same everywhere
+        """
+        self._window_log.append({name: value.detach() for name, value in means.items()})
+        if (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
+            window, self._window_log = mean_of(self._window_log), []
+            self.log_dict(over_ranks(window, self.average) | plain | {"step": float(self.position.step + 1)})
+
+    def average(self, tensor: Tensor) -> Tensor:
+        """The mean of the ranks' tensors. Collective."""
+        averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
+        return averaged
 
     def window_completed(self, examples: int) -> None:
         """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""

@@ -1,7 +1,7 @@
-"""What a model that steps two optimizers by hand needs for an accumulation window."""
+"""An accumulation window: means over all of its micro-batches and ranks, and steps of two optimizers by hand."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,12 @@ class Micro:
 def mean_of(logs: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The means of equally named numbers."""
     return {name: torch.stack([log[name] for log in logs]).mean() for name in logs[0]}
+
+
+def over_ranks(log: Mapping[str, Tensor], average: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """Numbers averaged over ranks, with one call of `average` for all of them. Collective."""
+    averaged = average(torch.stack([value.detach().float() for value in log.values()]))
+    return dict(zip(log, averaged.unbind(), strict=True))
 
 
 @contextmanager

@@ -29,7 +29,8 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         return _bug(error, words)
     finally:
         log.forget()
-        os.environ.pop(VARIABLE, None)
+        for name in (VARIABLE, "LUN_SEED"):
+            os.environ.pop(name, None)
 
 
 def _told(faults: list[Fault]) -> int:

@@ -23,6 +23,7 @@ from lun.data.tags import tag_frequency
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
 from lun.launch.cache import CacheMoments
+from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
@@ -34,8 +35,9 @@ from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
+from lun.launch.strategy import with_strategy
 from lun.launch.threads import settle_threads
-from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, count_ranks, require_device
+from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, find_ranks, require_device
 from lun.launch.weights import name_checkpoints
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Session:
     model: TrainedModel
     data: DataModuleFromConfig
     window: Window
+    first: FirstRank
     length: Length
     now: datetime = field(default_factory=datetime.now)
 
@@ -65,17 +68,18 @@ class Session:
             None, process_rank()
         )  # again: Lightning brought a handler of its own with its import, just now
         config = settings.config
-        trainer = settings.lightning("trainer")
+        trainer = settings.trainer()
         require_device(trainer)
-        require_precision(trainer)
+        require_precision(with_strategy(trainer))
         get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
-        window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), count_ranks(trainer))
+        world_size, first = find_ranks(trainer)
+        window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), world_size)
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
         fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
-        config["seed"] = settle_seed(config.get("seed"))
+        config["seed"] = settle_seed(config.get("seed"), first)
         if resume is None:
             name_checkpoints(config["model"])
         model = instantiate_from_config(config["model"])
@@ -84,7 +88,7 @@ class Session:
         model.resumed = resume is not None
         model.take_over(trainer)
         data.follow(model.position, window, config["seed"], length.max_steps)
-        session = cls(arguments, settings, resume, model, data, window, length)
+        session = cls(arguments, settings, resume, model, data, window, first, length)
         session.require_weights_and_data()
         return session
 
@@ -184,6 +188,9 @@ class Session:
         if self.resume:
             self.resume.run.announce()
             return self.resume.run
+        return RunDirectory(Path(self.first.decides("run_directory", lambda: str(self.new_directory().path))))
+
+    def new_directory(self) -> RunDirectory:
         train = self.settings.config["data"]["params"]["train"].get("params") or {}
         return RunDirectory.create(
             Path(self.arguments.logdir),
@@ -207,7 +214,7 @@ class Session:
         own = build_callbacks(self.settings.lightning("callbacks"))
         callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
-        settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
+        settings, validates = self.settings.trainer(), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
         window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
         self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)
@@ -225,10 +232,10 @@ class Session:
         run.link_latest()
 
 
-def settle_seed(seed: int | None) -> int:
-    """0 unless another is asked for; -1 draws one. It is shown, and stored with the run."""
+def settle_seed(seed: int | None, first: FirstRank) -> int:
+    """0 unless another is asked for; -1 draws one, for all ranks. It is shown, and stored with the run."""
     if seed == -1:
-        seed = secrets.randbelow(2**31)
+        seed = int(first.decides("seed", lambda: str(secrets.randbelow(2**31))))
     log.info("seed     %d", seed or 0)
     return seed or 0
 

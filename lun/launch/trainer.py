@@ -11,8 +11,10 @@ from lightning.pytorch.loggers import Logger
 
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
+from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length
 from lun.launch.precision import with_precision
+from lun.launch.strategy import with_strategy
 
 # Lightning sees one endless epoch: it neither counts epochs, nor cuts batches to ranks, nor saves by itself.
 OURS: Mapping[str, Any] = {
@@ -60,9 +62,17 @@ def _build_logger(recipe: Recipe, run: Path) -> Logger:
     return logger
 
 
-def count_ranks(config: Mapping[str, Any]) -> int:
-    """How many processes will train, for any spelling of devices and nodes: Lightning is asked, nothing is written."""
-    return Trainer(**_settings(config), logger=False, enable_progress_bar=False).world_size
+def find_ranks(config: Mapping[str, Any]) -> tuple[int, FirstRank]:
+    """How many processes will train, for any spelling of devices and nodes, and how rank 0 reaches the others.
+
+    Lightning is asked; nothing is written or started.
+    """
+    trainer = Trainer(**_settings(config), logger=False, enable_progress_bar=False)
+    cluster = getattr(trainer.strategy, "cluster_environment", None)
+    if trainer.world_size == 1 or cluster is None:
+        return trainer.world_size, FirstRank()
+    elsewhere = cluster.creates_processes_externally or trainer.num_nodes > 1
+    return trainer.world_size, FirstRank((cluster.main_address, cluster.main_port) if elsewhere else None)
 
 
 def build_trainer(
@@ -91,6 +101,16 @@ def build_trainer(
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    given = with_precision({name: value for name, value in config.items() if name not in NOT_PASSED_ON})
-    given = {name: instantiate_from_config(value) if is_recipe(value) else value for name, value in given.items()}
-    return given | dict(OURS)
+    given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
+    return _built(with_precision(with_strategy(given))) | dict(OURS)
+
+
+def _built(given: dict[str, Any]) -> dict[str, Any]:
+    """Recipes (strategy, profiler, plugins) as what they stand for."""
+    return {name: _object(value) for name, value in given.items()}
+
+
+def _object(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_object(entry) for entry in value]
+    return instantiate_from_config(value) if is_recipe(value) else value

@@ -1,6 +1,6 @@
 """Whole runs of the program, alone or on all ranks of a group, and how far apart their weights end."""
 
-import os
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,11 @@ from support.runs import TINY, load, newest_run
 from torch import Tensor
 
 
-def train(logs: Path, words: Sequence[str], run: Path | None = None) -> int:
-    """The program in this process; called on all ranks with the same words. `run` names the run directory."""
-    from lun.trainer import run as program
+def train(logs: Path, words: Sequence[str]) -> int:
+    """The program in this process, on its own or, as a case of `Ranks`, on all ranks; returns the exit code."""
+    from lun.trainer import run
 
-    if run is not None:
-        os.environ["LUN_RUN_DIRECTORY"] = str(run)
-    return program(["--logdir", str(logs), "-t", *words])
+    return run(["--logdir", str(logs), "-t", *words])
 
 
 def tiny(data: Path, *words: str) -> list[str]:
@@ -39,3 +37,33 @@ def distance(found: dict[str, Tensor], wanted: dict[str, Tensor], start: dict[st
     off = sum(float((found[n].double() - wanted[n].double()).square().sum()) for n in names)
     move = sum(float((wanted[n].double() - start[n].double()).square().sum()) for n in names)
     return float(torch.tensor(off / move).sqrt())
+
+
+def rows(logs: Path) -> dict[int, dict[str, float]]:
+    """What the newest run logged, by step."""
+    found: dict[int, dict[str, float]] = {}
+    for line in (newest_run(logs) / "metrics.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        found.setdefault(row["step"], {}).update({k: v for k, v in row.items() if k.startswith(("train/", "val/"))})
+    return found
+
+
+def averaged(checkpoint: dict[str, Any]) -> dict[str, Tensor]:
+    """The EMA's weights in a checkpoint."""
+    return {name: tensor for name, tensor in checkpoint["state_dict"].items() if name.startswith("model_ema.")}
+
+
+def busy(validation: Path) -> list[str]:
+    """Everything that happens beside a training step, often: validation, savers, samples, pictures, progress, speed."""
+    recipes = {
+        "callbacks.progress": "{target: lun.callbacks.SmoothedProgressBar}",
+        "callbacks.image_logger": "{target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, max_images: 2, "
+        "prompts: [red noise 0], log_images_kwargs: {ddim_steps: 1}}}",
+        "callbacks.often": "{target: lun.callbacks.Checkpoint, params: {filename: often, every_n_train_steps: 3}}",
+        "callbacks.best": "{target: lun.callbacks.Checkpoint, params: {filename: 'best-{step}', "
+        "monitor: val/loss_simple_ema, dirpath: checkpoints/monitor}}",
+        "callbacks.slots": "{target: support.slots.RecordSlots}",
+        "trainer.val_check_interval": "2",
+    }
+    validated = f"data.params.validation={{target: lun.data.local.Local, params: {{data_root: {validation}, size: 8}}}}"
+    return ["--allow", "support", validated, *(f"lightning.{name}={value}" for name, value in recipes.items())]

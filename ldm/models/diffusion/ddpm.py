@@ -144,8 +144,9 @@ class DDPM(TrainedModel):
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
         losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws, batch)
-        loss = losses.weighted.mean()
-        self.log_step({"train/loss": loss, "train/loss_simple": losses.simple.mean(), "lr_abs": self.current_rate()})
+        loss = self.window_mean(losses.weighted)
+        told = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
+        self.log_window(batch_idx, told, lr_abs=self.current_rate())
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from lun.launch.first_rank import FirstRank
 from lun.launch.session import rate_of, run_name, settle_seed
 
 
@@ -21,12 +22,12 @@ def test_a_run_is_named_by_the_last_config_that_is_no_overlay(files: list[str], 
 
 @pytest.mark.parametrize(("asked", "seed"), [(None, 0), (0, 0), (7, 7)])
 def test_the_seed_is_zero_unless_another_is_asked_for(asked: int | None, seed: int) -> None:
-    assert settle_seed(asked) == seed
+    assert settle_seed(asked, FirstRank()) == seed
 
 
 def test_minus_one_draws_a_seed_and_shows_it(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        drawn = {settle_seed(-1) for _ in range(3)}
+        drawn = {settle_seed(-1, FirstRank()) for _ in range(3)}
     assert len(drawn) == 3 and min(drawn) >= 0
     assert all(str(seed) in caplog.text for seed in drawn)
 

@@ -1,0 +1,37 @@
+"""The strategy of a run: a short name, a recipe, or `auto`, which is DDP on several devices."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch import Trainer
+
+from ldm.util import Recipe, get_obj_from_str, is_recipe
+
+SHORT: Mapping[str, Recipe] = {
+    "ddp": {"target": "lun.strategies.ddp.DDP"},
+    "ddp_find_unused_parameters_true": {
+        "target": "lun.strategies.ddp.DDP",
+        "params": {"find_unused_parameters": True},
+    },
+}
+
+
+def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay.
+
+    Raises the `Fault` of a strategy that refuses what stands beside it (`refuse_trainer`).
+    """
+    named = arguments.get("strategy") or "auto"
+    if named == "auto" and _several_devices(arguments):
+        named = "ddp"
+    strategy = named if is_recipe(named) else SHORT.get(str(named), named)
+    if is_recipe(strategy):
+        kind = get_obj_from_str(strategy["target"])
+        if hasattr(kind, "refuse_trainer"):
+            kind.refuse_trainer(arguments)
+    return {**arguments, "strategy": strategy}
+
+
+def _several_devices(arguments: Mapping[str, Any]) -> bool:
+    asked = {name: arguments[name] for name in ("accelerator", "devices", "num_nodes") if name in arguments}
+    return Trainer(**asked, logger=False, enable_progress_bar=False, enable_checkpointing=False).world_size > 1

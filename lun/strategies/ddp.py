@@ -1,0 +1,45 @@
+"""Data parallel: every rank holds the whole model, gradients are averaged."""
+
+from datetime import timedelta
+
+from lightning.pytorch.strategies import DDPStrategy
+
+
+class DDP(DDPStrategy):
+    """Lightning's DDP as this program needs it; the strategy of every run on several devices that names no other.
+
+    Buffers are not broadcast: ours never change by what a rank sees, and a broadcast in every forward would hang where
+    ranks validate different numbers of batches. Gradients are views of the buckets that are reduced, which saves their
+    size in memory.
+
+    find_unused_parameters   look in every step for parameters without a gradient; without it such a parameter is an
+                             error, as it should be where all are meant to learn
+    static_graph             promise that every step uses the same parameters: the search is then done once
+    bucket_cap_mb            megabytes reduced at a time; 200 to 400 beyond 64 GPUs
+    timeout_minutes          after which a rank that waits for the others gives up
+    process_group_backend    nccl on GPUs, gloo on CPUs unless said otherwise
+    """
+
+    def __init__(
+        self,
+        find_unused_parameters: bool = False,
+        static_graph: bool = False,
+        bucket_cap_mb: int = 25,
+        timeout_minutes: float = 30.0,
+        process_group_backend: str | None = None,
+    ) -> None:
+        super().__init__(
+            process_group_backend=process_group_backend,
+            timeout=timedelta(minutes=timeout_minutes),
+            find_unused_parameters=find_unused_parameters,
+            static_graph=static_graph,
+            bucket_cap_mb=bucket_cap_mb,
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,
+        )
+
+    def configure_ddp(self) -> None:
+        """A model whose optimizers take turns leaves the parameters of the other one unused, and says so."""
+        if getattr(self.lightning_module, "leaves_parameters_unused", False):
+            self._ddp_kwargs["find_unused_parameters"] = True
+        super().configure_ddp()
