@@ -30,7 +30,7 @@ else
   "$bin/ruff" check . || status=1
   "$bin/ruff" format --check . || status=1
 fi
-mapfile -t programs < <(grep -l '^#!' .ci/run scripts/*.sh docker/*.sh) # with the parts that they source
+mapfile -t programs < <(grep -l '^#!' .ci/run scripts/*.sh scripts/*.sbatch docker/*.sh) # with the parts that they source
 "$bin/shellcheck" --external-sources --check-sourced "${programs[@]}" || status=1
 "$bin/hadolint" docker/Dockerfile || status=1
 exit "$status"

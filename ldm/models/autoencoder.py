@@ -12,9 +12,10 @@ from ldm.checkpoint.source import find_source
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.models import autoencoder_preview
-from ldm.models.base import PartSize, TrainedModel
+from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
+from ldm.models.parts import PartSize
 from ldm.models.reconstruction import Quality
 from ldm.models.window import Micro, advance, mean_of, over_ranks, still, uncounted
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator

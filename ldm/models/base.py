@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
+from ldm.models.parts import ForwardUnit, PartSize, translate
 from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
 from ldm.position import Position
@@ -22,28 +22,6 @@ EMA_PREFIX = "model_ema."
 COUNTERS = {"decay", "num_updates"}
 ADAMW = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
-
-
-@dataclass(frozen=True)
-class PartSize:
-    """One network of a model, its parameters, and whether they train."""
-
-    name: str
-    parameters: int
-    trained: bool
-
-
-@dataclass(frozen=True)
-class ForwardUnit:
-    """A module whose forward is called, which is where a strategy that shards weights can gather them.
-
-    stays_whole   its own weights are needed between forward and backward, too
-    precise       they are computed with as they are, whatever the run's precision
-    """
-
-    module: nn.Module
-    stays_whole: bool = False
-    precise: bool = False
 
 
 class TrainedModel(LightningModule):
@@ -121,21 +99,11 @@ class TrainedModel(LightningModule):
 
     def to_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Names in memory -> names in a CompVis checkpoint, for weights of any subset of the parts."""
-        return self._translate(state, "to_disk")
+        return translate(self.disk_parts(), state, "to_disk")
 
     def from_disk(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Names in a CompVis checkpoint -> names in memory."""
-        return self._translate(state, "from_disk")
-
-    def _translate(self, state: Mapping[str, Tensor], direction: str) -> dict[str, Tensor]:
-        rest = dict(state)
-        translated: dict[str, Tensor] = {}
-        for prefix, part in self.disk_parts().items():
-            on_disk = str(getattr(part, "disk_prefix", prefix))
-            old, new = (prefix, on_disk) if direction == "to_disk" else (on_disk, prefix)
-            own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
-            translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
-        return translated | rest
+        return translate(self.disk_parts(), state, "from_disk")
 
     def forward_units(self) -> list[ForwardUnit]:
         """The modules that hold all trained parameters and whose forward is called; by default the model's children."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ldm.models.base import PartSize
+from ldm.models.parts import PartSize
 
 
 @dataclass(frozen=True)

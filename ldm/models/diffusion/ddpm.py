@@ -12,7 +12,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
-from ldm.models.base import PartSize, TrainedModel
+from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview, weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.masks import latent_mask
@@ -20,6 +20,7 @@ from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
 from ldm.models.optimizer_settings import with_rate
+from ldm.models.parts import PartSize
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 

@@ -1,6 +1,6 @@
 """The plan in a few lines."""
 
-from ldm.models.base import PartSize
+from ldm.models.parts import PartSize
 from lun.launch.plan import Plan
 
 PLAN = Plan(
