@@ -31,5 +31,5 @@ else
   "$bin/ruff" format --check . || status=1
 fi
 shopt -s nullglob
-"$bin/shellcheck" .ci/run scripts/*.sh docker/*.sh || status=1
+"$bin/shellcheck" .ci/run scripts/*.sh scripts/*.sbatch docker/*.sh || status=1
 exit "$status"

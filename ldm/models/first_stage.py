@@ -52,6 +52,10 @@ class FirstStage:
         with outside_float16(self.network, z) as safe:
             return self.network.decoder(self.network.post_quant_conv(safe))
 
+    def computing_parts(self) -> tuple[nn.Module, ...]:
+        """The modules whose forward passes those of this one are."""
+        return (*self.encoding_parts(), self.network.post_quant_conv, self.network.decoder)
+
     def encoding_parts(self) -> tuple[nn.Module, nn.Module]:
         """The parts on which the meaning of a latent depends."""
         return self.network.encoder, self.network.quant_conv

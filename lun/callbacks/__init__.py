@@ -13,6 +13,7 @@ _MODULES = {
     "Stops": "stops",
     "ImageLogger": "images",
     "EmaSnapshots": "ema_snapshots",
+    "OffloadFrozen": "offload",
     "SmoothedProgressBar": "progress",
     "Throughput": "throughput",
 }

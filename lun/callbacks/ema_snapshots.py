@@ -59,6 +59,14 @@ class EmaSnapshots(AtStepBoundary):
                 where="model.params.ema_config",
                 fix="model.params.ema_config.params.widths=[0.05,0.10], or --base configs/options/ema-power.yaml",
             )
+        if hasattr(trainer.strategy, "ema_source"):
+            raise Fault(
+                "CFG08",
+                "EmaSnapshots cannot be used where weights are spread over the ranks",
+                where="lightning.callbacks: EmaSnapshots",
+                why="snapshots are written by one rank, which holds only its part of the averages",
+                fix="lightning.trainer.strategy=ddp, or lightning.callbacks.ema_snapshots=null",
+            )
         if trainer.max_steps < 1 and self._spacing is None:
             raise Fault(
                 "CFG08",

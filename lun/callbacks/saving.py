@@ -34,10 +34,12 @@ def relative(trainer: Trainer, path: Path) -> str:
 
 def weights_are_finite(pl_module: LightningModule) -> bool:
     """Whether no trained weight is NaN or infinite: one norm over all of them. Collective where weights are sharded."""
-    norm = get_total_norm([weight.detach() for weight in pl_module.parameters() if weight.requires_grad])
-    if hasattr(norm, "full_tensor"):
-        norm = norm.full_tensor()
-    return bool(norm.isfinite())
+    strategy = getattr(getattr(pl_module, "_trainer", None), "strategy", None)
+    source = getattr(strategy, "ema_source", None)  # parameters may be empty then: each rank looks at what it holds
+    weights = [weight for weight in pl_module.parameters() if weight.requires_grad]
+    held = weights if source is None else source.tensors().values()
+    finite = bool(get_total_norm([weight.detach() for weight in held]).isfinite())
+    return finite if strategy is None or source is None else bool(strategy.reduce_boolean_decision(finite))
 
 
 def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | None:

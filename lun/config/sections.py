@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ldm.util import is_recipe
+from ldm.util import get_obj_from_str, is_recipe
 from lun.config.compat.trainer import REMOVED
 from lun.config.recipes import RecipeCheck
 from lun.config.schema import shown
@@ -19,6 +19,7 @@ ELSEWHERE = {
     "logger": "name it below lightning.logger; lightning.logger.<name>=null removes one",
     "default_root_dir": "--logdir DIR",
 }
+DEEPSPEED = "lun.strategies.deepspeed.DeepSpeed"
 SECTIONS = ("trainer", "callbacks", "logger", "deepspeed")
 
 
@@ -34,9 +35,7 @@ def check_lightning(section: Any, recipes: RecipeCheck) -> None:
     _check_named(section.get("callbacks"), "callbacks", CALLBACK, recipes)
     _check_named(section.get("logger"), "logger", LOGGER, recipes)
     if _check_is_map(section.get("deepspeed"), "deepspeed", recipes):
-        from lightning.pytorch.strategies import DeepSpeedStrategy
-
-        recipes.params(DeepSpeedStrategy, section["deepspeed"], ("lightning", "deepspeed"), ANY)
+        recipes.params(get_obj_from_str(DEEPSPEED), section["deepspeed"], ("lightning", "deepspeed"), ANY)
 
 
 def _check_named(part: Any, name: str, slot: Slot, recipes: RecipeCheck) -> None:

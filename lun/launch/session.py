@@ -35,6 +35,7 @@ from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
+from lun.launch.strategy import with_strategy
 from lun.launch.threads import settle_threads
 from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, find_ranks, require_device
 from lun.launch.weights import name_checkpoints
@@ -67,9 +68,9 @@ class Session:
             None, process_rank()
         )  # again: Lightning brought a handler of its own with its import, just now
         config = settings.config
-        trainer = settings.lightning("trainer")
+        trainer = settings.trainer()
         require_device(trainer)
-        require_precision(trainer)
+        require_precision(with_strategy(trainer))
         get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
@@ -213,7 +214,7 @@ class Session:
         own = build_callbacks(self.settings.lightning("callbacks"))
         callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
-        settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
+        settings, validates = self.settings.trainer(), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
         window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
         self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -14,6 +14,7 @@ from lun.config.check import check, warnings
 from lun.config.compat.upgrade import upgrade
 from lun.config.load import Merged, load_layers
 from lun.launch.arguments import Arguments
+from lun.launch.deepspeed import unread_section, with_deepspeed
 from lun.launch.defaults import DEFAULTS
 
 if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
@@ -35,6 +36,10 @@ class Settings:
         """One part of the `lightning` section: trainer, callbacks, logger."""
         return dict((self.config.get("lightning") or {}).get(section) or {})
 
+    def trainer(self) -> dict[str, Any]:
+        """The Trainer's arguments, with what the section `deepspeed` adds to them."""
+        return with_deepspeed(self.lightning("trainer"), self.lightning("deepspeed"))
+
     def say_notes(self) -> None:
         """Tell what was translated and what differs from the program that an old file was written for."""
         for note in self.notes:
@@ -50,7 +55,9 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     faults += missing_values(merged) + check(merged, arguments.allow)
     if faults:
         raise ExceptionGroup("faults in the configuration", faults)
-    return Settings(merged.config, (*notes, *warnings(merged)), merged.files)
+    settings = Settings(merged.config, (*notes, *warnings(merged)), merged.files)
+    unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
+    return replace(settings, notes=(*settings.notes, unread)) if unread else settings
 
 
 def layers_of(arguments: Arguments, resume: Resume | None) -> list[str]:

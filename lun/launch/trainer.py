@@ -102,12 +102,15 @@ def build_trainer(
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
-    built = {name: _object(value) for name, value in with_precision(with_strategy(given)).items()}
-    return built | dict(OURS)
+    return _built(with_precision(with_strategy(given))) | dict(OURS)
+
+
+def _built(given: dict[str, Any]) -> dict[str, Any]:
+    """Recipes (strategy, profiler, plugins) as what they stand for."""
+    return {name: _object(value) for name, value in given.items()}
 
 
 def _object(value: Any) -> Any:
-    """Recipes (strategy, profiler, plugins) as what they stand for."""
     if isinstance(value, list):
         return [_object(entry) for entry in value]
     return instantiate_from_config(value) if is_recipe(value) else value

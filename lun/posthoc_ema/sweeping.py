@@ -15,6 +15,7 @@ from ldm.modules.ema_posthoc import Fit
 from ldm.util import instantiate_from_config
 from lun.data.sampler import Window
 from lun.launch.arguments import Arguments
+from lun.launch.precision import with_precision
 from lun.launch.resume import find_checkpoint
 from lun.launch.settings import read_settings
 from lun.posthoc_ema.chart import Curve, draw
@@ -81,7 +82,7 @@ class Validation:
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: config[name] for name in PASSED_ON if name in config}
-    return given | {
+    return with_precision(given) | {
         "devices": 1,
         "logger": False,
         "enable_checkpointing": False,

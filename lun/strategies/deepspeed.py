@@ -53,6 +53,17 @@ class DeepSpeed(DeepSpeedStrategy):
         self.untested_allowed = zero_allow_untested_optimizer
         self._groups: zero_checkpoint.Groups = []
 
+    @classmethod
+    def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
+        """Raise `Fault` CFG08 for clipping by value, which the engine, the one that clips here, does not do."""
+        if trainer.get("gradient_clip_algorithm") == "value":
+            raise Fault(
+                "CFG08",
+                "DeepSpeed clips gradients by their norm, not by value",
+                where="lightning.trainer.gradient_clip_algorithm",
+                fix="lightning.trainer.gradient_clip_algorithm=norm",
+            )
+
     # Start
 
     def setup_environment(self) -> None:

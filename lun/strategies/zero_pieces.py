@@ -29,7 +29,7 @@ class Piece:
 
     def of(self, flat: Tensor) -> Tensor:
         """The run in a tensor laid out like the partition (weights, or a moment of them): a view."""
-        return flat.narrow(0, self.offset, self.length)
+        return flat.detach().narrow(0, self.offset, self.length)
 
     def cut(self, whole: Tensor) -> Tensor:
         """The run of a whole parameter: (length,)."""

@@ -1,0 +1,124 @@
+"""DeepSpeed's ZeRO on two ranks against one process with the same global batch."""
+
+from pathlib import Path
+
+import pytest
+from support.ranks import Ranks
+from support.runs import make_pictures, newest_run
+from support.together import averaged, busy, distance, last, rows, tiny, train
+
+pytest.importorskip("deepspeed")
+
+ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
+SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
+STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
+ADAM = [
+    "model.params.optimizer_config={target: torch.optim.AdamW}",
+    "model.base_learning_rate=0.001",
+    "lightning.trainer.gradient_clip_val=0.1",
+    "model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine, params: {warm_up_steps: 2, total_steps: 6}}",
+]
+MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
+
+
+def zero(stage: int, **section: object) -> list[str]:
+    """The old spelling, as configs of 2022 have it."""
+    said = [f"lightning.deepspeed.{name}={value}" for name, value in {"stage": stage, **section}.items()]
+    return ["data.params.batch_size=2", "lightning.trainer.devices=2", "lightning.trainer.strategy=deepspeed", *said]
+
+
+def goes_on(run: Path, words: list[str]) -> int:
+    """A resume in this process or on all ranks."""
+    from lun.trainer import run as program
+
+    return program(["-r", str(run), "-t", *words])
+
+
+def off(folder: Path, found: str, wanted: str = "one") -> tuple[float, float]:
+    """How far the weights, and their averages, of a run lie from another's, in the way that training moved them."""
+    a, b, start = (last(folder / name) for name in (found, wanted, "start"))
+    return distance(a["state_dict"], b["state_dict"], start["state_dict"]), distance(
+        averaged(a), averaged(b), averaged(start)
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Runs of one process by plain descent, `one` and `start`, and the words that they share."""
+    folder = tmp_path_factory.mktemp("zero")
+    words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
+    assert train(folder / "one", [*words, *ONE]) == 0
+    assert train(folder / "start", [*tiny(pictures, *SAME), *ONE, *STILL]) == 0
+    return folder, words
+
+
+@pytest.fixture(scope="module")
+def adam(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The same by AdamW with clipping and a schedule; `half` are its first three steps."""
+    folder = tmp_path_factory.mktemp("zero-adam")
+    words = [*tiny(pictures, *SAME), *ADAM]
+    assert train(folder / "one", [*words, *ONE]) == 0
+    assert train(folder / "half", [*words, *ONE, "lightning.trainer.max_steps=3"]) == 0
+    assert train(folder / "start", [*words, *ONE, *STILL]) == 0
+    return folder, words
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_plain_descent_ends_at_the_weights_of_one_process(
+    stage: int, ranks: Ranks, plain: tuple[Path, list[str]]
+) -> None:
+    folder, words = plain
+    assert ranks(train, folder / f"zero-{stage}", [*words, *zero(stage)]) == [0, 0]
+    assert max(off(folder, f"zero-{stage}")) < 1e-4
+    two, one = rows(folder / f"zero-{stage}"), rows(folder / "one")
+    for step in one:
+        assert two[step] == pytest.approx(one[step], rel=1e-4)
+
+
+def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
+    folder, words = adam
+    assert ranks(train, folder / "keys", [*words, *zero(2), "lightning.trainer.max_steps=3"]) == [0, 0]
+    two, one = last(folder / "keys"), last(folder / "half")
+    assert list(two["state_dict"]) == list(one["state_dict"])
+    assert {name: value.dtype for name, value in two["state_dict"].items()} == {
+        name: value.dtype for name, value in one["state_dict"].items()
+    }
+    (ours,), (theirs,) = two["optimizer_states"], one["optimizer_states"]
+    assert {k: {n: v.shape for n, v in s.items()} for k, s in ours["state"].items()} == {
+        k: {n: v.shape for n, v in s.items()} for k, s in theirs["state"].items()
+    }
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert two["lr_schedulers"] == one["lr_schedulers"] and two["ema"] == one["ema"]
+    assert goes_on(newest_run(folder / "keys"), [*ONE, "lightning.trainer.max_steps=6"]) == 0
+    assert max(off(folder, "keys")) < 1e-4
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_checkpoint_of_one_process_goes_on_under_zero(
+    stage: int, ranks: Ranks, adam: tuple[Path, list[str]]
+) -> None:
+    folder, words = adam
+    name = f"on-{stage}"
+    assert train(folder / name, [*words, *ONE, "lightning.trainer.max_steps=3"]) == 0
+    assert ranks(goes_on, newest_run(folder / name), [*zero(stage), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
+    assert max(off(folder, name)) < 1e-4
+
+
+def test_an_offloaded_optimizer_ends_at_the_same_weights(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
+    folder, words = adam
+    assert ranks(train, folder / "offloaded", [*words, *zero(2, offload_optimizer="true")]) == [0, 0]
+    assert max(off(folder, "offloaded")) < 1e-4
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_in_bfloat16_the_file_holds_the_precise_weights(
+    stage: int, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
+) -> None:
+    folder, _ = plain
+    name = f"half-{stage}"
+    words = [*tiny(pictures, *SAME), *zero(stage), "lightning.trainer.precision=bf16-mixed"]
+    assert ranks(train, folder / name, words) == [0, 0]
+    state = last(folder / name)["state_dict"]
+    trained = state["model.diffusion_model.out.2.weight"]
+    assert not trained.equal(trained.bfloat16().float())
+    assert 1e-4 < off(folder, name)[0] < 0.1
