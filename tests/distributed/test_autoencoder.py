@@ -47,5 +47,7 @@ def test_two_ranks_end_at_the_weights_of_one_process(
     assert two["state_dict"].keys() == one["state_dict"].keys()
     assert distance(two["state_dict"], one["state_dict"], start["state_dict"]) < 1e-4
     assert distance(averaged(two), averaged(one), averaged(start)) < 1e-4
-    assert rows(tmp_path)[3]["val/rec_loss_ema"] == pytest.approx(rows(folder / "one")[3]["val/rec_loss_ema"], rel=1e-4)
-    assert rows(tmp_path)[6]["train/d_weight"] == pytest.approx(rows(folder / "one")[6]["train/d_weight"], rel=1e-3)
+    told, alike = rows(tmp_path), rows(folder / "one")
+    assert {"train/d_weight", "val/rec_loss_ema"} <= {name for row in alike.values() for name in row}
+    for step in alike:
+        assert told[step] == pytest.approx(alike[step], rel=1e-3, abs=1e-6)

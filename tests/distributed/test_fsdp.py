@@ -63,7 +63,7 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: Path, ranks: Ra
     """One more step at rate 0 under each: what is saved again is what was loaded."""
     run = Path(shutil.copytree(newest_run(runs / "one"), tmp_path / "run"))
     before = load(run / "checkpoints/last.ckpt")
-    still = ["model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
+    still = ["--allow", "support", "model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
     ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
     alone = [
         "lightning.trainer.devices=1",

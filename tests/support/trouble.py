@@ -21,7 +21,8 @@ class Terminated(Callback):
         self.ranks = ranks
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if pl_module.position.step == self.step and trainer.global_rank in self.ranks:
+        begun = batch_idx % trainer.accumulate_grad_batches > 0
+        if begun and pl_module.position.step == self.step and trainer.global_rank in self.ranks:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
