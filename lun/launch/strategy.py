@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightning.pytorch import Trainer
+from lightning.pytorch.strategies import StrategyRegistry
 
+from ldm.errors import Fault
 from ldm.util import Recipe, is_recipe
+from lun.config.errors import nearest
 
 SHORT: Mapping[str, Recipe] = {
     "ddp": {"target": "lun.strategies.ddp.DDP"},
@@ -14,15 +17,32 @@ SHORT: Mapping[str, Recipe] = {
         "params": {"find_unused_parameters": True},
     },
     "fsdp": {"target": "lun.strategies.fsdp.FSDP"},
+    "fsdp_cpu_offload": {"target": "lun.strategies.fsdp.FSDP", "params": {"cpu_offload": True}},
 }
 
 
 def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay."""
+    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay.
+
+    Raises `Fault` CFG08 for a name that nobody knows.
+    """
     named = arguments.get("strategy") or "auto"
+    if is_recipe(named):
+        return dict(arguments)
     if named == "auto" and _several_devices(arguments):
         named = "ddp"
-    return {**arguments, "strategy": named if is_recipe(named) else SHORT.get(str(named), named)}
+    known = [*SHORT, "auto", *StrategyRegistry.available_strategies()]
+    if named not in known:
+        near = nearest(str(named), known)
+        raise Fault(
+            "CFG08",
+            f"there is no strategy {named}",
+            where="lightning.trainer.strategy",
+            fix=f"did you mean {near}?"
+            if near
+            else "auto, ddp, fsdp, deepspeed, or a recipe: lun/strategies/README.md",
+        )
+    return {**arguments, "strategy": SHORT.get(named, named)}
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:
