@@ -94,9 +94,7 @@ def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Pa
 
 
 @pytest.mark.parametrize("stage", [1, 3])
-def test_a_checkpoint_of_one_process_goes_on_under_zero(
-    stage: int, ranks: Ranks, adam: tuple[Path, list[str]]
-) -> None:
+def test_a_checkpoint_of_one_process_goes_on_under_zero(stage: int, ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
     folder, words = adam
     name = f"on-{stage}"
     assert train(folder / name, [*words, *ONE, "lightning.trainer.max_steps=3"]) == 0

@@ -1,4 +1,4 @@
-"""The tables of `lun/strategies/README.md` are what scripts/scaling.py prints, and its numbers are those of arithmetic."""
+"""The README of `lun/strategies` holds what scripts/scaling.py prints, whose numbers are those of arithmetic."""
 
 import importlib.util
 from pathlib import Path
