@@ -12,7 +12,7 @@ from ldm.checkpoint.source import find_source
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.models import autoencoder_preview
-from ldm.models.base import PartSize, TrainedModel
+from ldm.models.base import ForwardUnit, PartSize, TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.reconstruction import Quality
@@ -128,6 +128,14 @@ class AutoencoderKL(FirstStage, TrainedModel):
         encoding = sum(p.numel() for half in (network.encoder, network.quant_conv) for p in half.parameters())
         decoding = sum(p.numel() for p in network.parameters()) - encoding
         return [PartSize("encoder", encoding, not self.only_decoder), PartSize("decoder", decoding, True)]
+
+    def forward_units(self) -> list[ForwardUnit]:
+        """The decoder stays whole for its last layer, by whose weight gradients are compared amid the forward pass."""
+        assert self.loss is not None
+        network = self.network
+        parts = [network.encoder, network.quant_conv, network.post_quant_conv, self.loss.discriminator]
+        units = [ForwardUnit(part, precise=True) for part in parts if any(p.requires_grad for p in part.parameters())]
+        return [*units, ForwardUnit(network.decoder, stays_whole=True, precise=True)]
 
     def pictures(self, batch: Mapping[str, Any]) -> Tensor:
         """(b, 3, h, w) in [-1, 1]."""
@@ -273,6 +281,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
         log["disc_loss"] = torch.zeros((), device=made.device)
         if self.loss.takes_part(step):
             log |= self.loss.judge(real, made).log
+        if int(batch["slot"][0]) < 0:  # it only keeps a rank busy as long as the others
+            return
         self._quality.add(real, made, posterior.sample(self._noise(batch, posterior)), log)
         self._drift.add(batch, posterior)
 

@@ -32,6 +32,19 @@ class PartSize:
     trained: bool
 
 
+@dataclass(frozen=True)
+class ForwardUnit:
+    """A module whose forward is called, which is where a strategy that shards weights can gather them.
+
+    stays_whole   its own weights are needed between forward and backward, too
+    precise       they are computed with as they are, whatever the run's precision
+    """
+
+    module: nn.Module
+    stays_whole: bool = False
+    precise: bool = False
+
+
 class TrainedModel(LightningModule):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
@@ -120,6 +133,11 @@ class TrainedModel(LightningModule):
             own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
             translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
         return translated | rest
+
+    def forward_units(self) -> list[ForwardUnit]:
+        """The modules that hold all trained parameters and whose forward is called; by default the model's children."""
+        children = [child for child in self.children() if any(p.requires_grad for p in child.parameters())]
+        return [ForwardUnit(child) for child in children]
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         return ((name, p) for name, p in self.named_parameters() if p.requires_grad)

@@ -41,7 +41,9 @@ class Drift:
         """Encode the first pictures of validation with the weights as they are now."""
         for batch in batches:
             means = Posterior.of(model.encode_moments(model.pictures(batch).to(model.device))).mean
-            self._start |= dict(zip(batch["slot"].tolist(), means.cpu(), strict=True))
+            self._start |= {
+                slot: mean for slot, mean in zip(batch["slot"].tolist(), means.cpu(), strict=True) if slot >= 0
+            }
             if len(self._start) >= PICTURES:
                 return
 

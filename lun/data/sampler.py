@@ -59,31 +59,40 @@ class PositionBatchSampler(Sampler[list[Key]]):
             yield [self.order.key(place) for place in self.window.places(start, micro)]
 
 
+UNCOUNTED = -1
+"""The slot of an example that only fills up: ranks that share out weights have to compute equally many batches."""
+
+
 class OnceBatchSampler(Sampler[list[Key]]):
     """Every example exactly once over the ranks, which take turns: rank r has r, r + W, r + 2W ... of the order.
 
     The slot is the example's own index, so that it meets the same draws at every validation. The last batch may be
-    short, and ranks may differ by one batch.
+    short. A rank that is out of examples before the others gets a batch that does not count (`UNCOUNTED`).
     """
 
     def __init__(self, order: Order, window: Window) -> None:
         self.order = order
         self.turns = range(window.rank, order.n, window.world_size)
         self.batch_size = window.batch_size
+        of_first_rank = -(-order.n // window.world_size)
+        self.batches = -(-of_first_rank // self.batch_size)
 
     def __len__(self) -> int:
-        return -(-len(self.turns) // self.batch_size)
+        return self.batches
 
     def __iter__(self) -> Iterator[list[Key]]:
         for first in range(0, len(self.turns), self.batch_size):
             indices = [self.order.key(turn).example for turn in self.turns[first : first + self.batch_size]]
             yield [Key(index, index) for index in indices]
+        if -(-len(self.turns) // self.batch_size) < self.batches:
+            yield [Key(UNCOUNTED, self.order.key(0).example)]
 
 
 class OnceByBucketSampler(Sampler[list[Key]]):
     """Every example exactly once at each of its sizes, one size a batch; the ranks take turns with whole batches.
 
-    The slot follows from size and index, so that an example meets the same draws at every validation.
+    The slot follows from size and index, so that an example meets the same draws at every validation. As in
+    `OnceBatchSampler`, all ranks have equally many batches.
     """
 
     def __init__(self, order: BucketOrder, window: Window) -> None:
@@ -93,6 +102,8 @@ class OnceByBucketSampler(Sampler[list[Key]]):
             for bucket in order.buckets
             for few in (bucket.examples[first : first + size] for first in range(0, len(bucket.examples), size))
         ]
+        filler = [batches[0][0]._replace(slot=UNCOUNTED)]
+        batches += [filler] * (-len(batches) % window.world_size)
         self.batches = batches[window.rank :: window.world_size]
 
     def __len__(self) -> int:

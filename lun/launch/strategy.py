@@ -5,7 +5,7 @@ from typing import Any
 
 from lightning.pytorch import Trainer
 
-from ldm.util import Recipe, get_obj_from_str, is_recipe
+from ldm.util import Recipe, is_recipe
 
 SHORT: Mapping[str, Recipe] = {
     "ddp": {"target": "lun.strategies.ddp.DDP"},
@@ -13,23 +13,16 @@ SHORT: Mapping[str, Recipe] = {
         "target": "lun.strategies.ddp.DDP",
         "params": {"find_unused_parameters": True},
     },
+    "fsdp": {"target": "lun.strategies.fsdp.FSDP"},
 }
 
 
 def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay.
-
-    Raises the `Fault` of a strategy that refuses what stands beside it (`refuse_trainer`).
-    """
+    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay."""
     named = arguments.get("strategy") or "auto"
     if named == "auto" and _several_devices(arguments):
         named = "ddp"
-    strategy = named if is_recipe(named) else SHORT.get(str(named), named)
-    if is_recipe(strategy):
-        kind = get_obj_from_str(strategy["target"])
-        if hasattr(kind, "refuse_trainer"):
-            kind.refuse_trainer(arguments)
-    return {**arguments, "strategy": strategy}
+    return {**arguments, "strategy": named if is_recipe(named) else SHORT.get(str(named), named)}
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from support.equality import differences, final_state
 from support.ranks import Ranks
 from support.runs import make_pictures, make_shapes, newest_run
 from support.slots import slots
-from support.together import averaged, busy, distance, last, rows, tiny, train
+from support.together import averaged, busy, distance, goes_on, last, rows, tiny, train
 
 from lun.data.sampler import Window
 
@@ -16,13 +16,6 @@ FOUR_AT_ONCE = ["data.params.batch_size=4"]
 SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
 MASKS = "data.params.train.params.mask=folder"
 STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
-
-
-def goes_on(run: Path, words: list[str]) -> int:
-    """A resume in this process or on all ranks."""
-    from lun.trainer import run as program
-
-    return program(["-r", str(run), "-t", *words])
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,13 @@ def train(logs: Path, words: Sequence[str]) -> int:
     return run(["--logdir", str(logs), "-t", *words])
 
 
+def goes_on(run: Path, words: Sequence[str]) -> int:
+    """A resume of a run directory, likewise."""
+    from lun.trainer import run as program
+
+    return program(["-r", str(run), "-t", *words])
+
+
 def tiny(data: Path, *words: str) -> list[str]:
     """The tiny program on `data` without Adam, clip and schedule, which would hide a wrong factor in a gradient."""
     plain = ["--base", str(TINY), "--data_root", str(data)]

@@ -165,7 +165,7 @@ class DDPM(TrainedModel):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch))
+        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch), batch["slot"] >= 0)
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -175,7 +175,7 @@ class DDPM(TrainedModel):
             with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
                     losses = self.losses(x0.to(self.device), self.condition(batch, None), draws, batch)
-                    self.validation.add("_ema", losses)
+                    self.validation.add("_ema", losses, batch["slot"] >= 0)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)

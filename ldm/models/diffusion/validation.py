@@ -24,8 +24,11 @@ class ValidationLoss:
         self._sums: dict[str, Tensor] = {}
         self._kept: list[tuple[Tensor, dict[str, Any], BatchDraws]] = []
 
-    def add(self, suffix: str, losses: Losses) -> None:
+    def add(self, suffix: str, losses: Losses, counted: Tensor | None = None) -> None:
+        """Losses of a batch; `counted` (b,) says of which examples, by default of all."""
         rows = torch.stack([torch.ones_like(losses.simple), losses.simple, losses.weighted])
+        if counted is not None:
+            rows = torch.where(counted.to(rows.device), rows, 0.0)
         self._sums[suffix] = self._sums.get(suffix, torch.zeros(3, device=rows.device)) + rows.sum(dim=1)
 
     def keep(self, x0: Tensor, batch: Mapping[str, Any], draws: BatchDraws) -> None:

@@ -1,0 +1,36 @@
+"""Which modules of a network are gathered on their own, found by size and not by family."""
+
+from torch import nn
+
+_RECOMPUTE = ("enable_gradient_checkpointing", "gradient_checkpointing_enable")  # diffusers, transformers
+
+
+def blocks_of(module: nn.Module, size: int) -> list[nn.Module]:
+    """Members of the lists of layers below `module` that hold at least `size` trained parameters, inner ones first.
+
+    A member of a list is called as a whole, so that its weights can be gathered before and let go of after. What an
+    inner block holds does not count for the one around it. A single layer is no block: what it returns may be written
+    over in place, which loses the mark that gathers its weights for the backward pass.
+    """
+    found: list[nn.Module] = []
+    _collect(module, size, found, in_list=False)
+    return found
+
+
+def compute_twice(model: nn.Module) -> None:
+    """Let every library's network that trains compute its activations again in the backward pass."""
+    for module in model.modules():
+        method = next((getattr(module, name) for name in _RECOMPUTE if hasattr(module, name)), None)
+        if method is not None and any(parameter.requires_grad for parameter in module.parameters()):
+            method()
+
+
+def _collect(module: nn.Module, size: int, found: list[nn.Module], in_list: bool) -> int:
+    """The trained parameters of `module` that no block holds."""
+    listed = isinstance(module, nn.ModuleList)
+    left = sum(p.numel() for p in module.parameters(recurse=False) if p.requires_grad)
+    left += sum(_collect(child, size, found, listed) for child in module.children())
+    if not in_list or left < size or not list(module.children()):
+        return left
+    found.append(module)
+    return 0
