@@ -5,7 +5,7 @@ from typing import Any
 
 from lightning.pytorch import Trainer
 
-from ldm.util import Recipe, is_recipe
+from ldm.util import Recipe, get_obj_from_str, is_recipe
 
 SHORT: Mapping[str, Recipe] = {
     "ddp": {"target": "lun.strategies.ddp.DDP"},
@@ -23,6 +23,14 @@ def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if named == "auto" and _several_devices(arguments):
         named = "ddp"
     return {**arguments, "strategy": named if is_recipe(named) else SHORT.get(str(named), named)}
+
+
+def require_strategy(trainer: Mapping[str, Any]) -> None:
+    """Raise the `Fault` of a strategy that cannot be used here, or not with what stands beside it."""
+    strategy = with_strategy(trainer)["strategy"]
+    kind = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
+    if hasattr(kind, "refuse_trainer"):
+        kind.refuse_trainer(trainer)
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:

@@ -55,7 +55,8 @@ class DeepSpeed(DeepSpeedStrategy):
 
     @classmethod
     def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
-        """Raise `Fault` CFG08 for clipping by value, which the engine, the one that clips here, does not do."""
+        """Raise `Fault` DEP01 without deepspeed, CFG08 for clipping by value: its engine clips, and only by norm."""
+        _require_deepspeed()
         if trainer.get("gradient_clip_algorithm") == "value":
             raise Fault(
                 "CFG08",
