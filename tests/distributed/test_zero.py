@@ -1,5 +1,7 @@
 """DeepSpeed's ZeRO on two ranks against one process with the same global batch."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,19 @@ def test_in_bfloat16_the_file_holds_the_precise_weights(
     trained = state["model.diffusion_model.out.2.weight"]
     assert not trained.equal(trained.bfloat16().float())
     assert 1e-4 < off(folder, name)[0] < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_deepspeeds_own_adam_ends_at_the_same_weights(
+    ranks: Ranks, adam: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its C++ is compiled here first, since a case of `ranks` has less time than that takes."""
+    from deepspeed.ops.op_builder import CPUAdamBuilder
+
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # ninja
+    CPUAdamBuilder().load(verbose=False)
+    folder, words = adam
+    own = "model.params.optimizer_config={target: deepspeed.ops.adam.DeepSpeedCPUAdam, params: {weight_decay: 0.01}}"
+    assert ranks(train, folder / "own", [*words, own, *zero(2, offload_optimizer="true")]) == [0, 0]
+    assert max(off(folder, "own")) < 1e-4
