@@ -7,7 +7,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import StrategyRegistry
 
 from ldm.errors import Fault
-from ldm.util import Recipe, is_recipe
+from ldm.util import Recipe, get_obj_from_str, is_recipe
 from lun.config.errors import nearest
 
 SHORT: Mapping[str, Recipe] = {
@@ -34,15 +34,17 @@ def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     known = [*SHORT, "auto", *StrategyRegistry.available_strategies()]
     if named not in known:
         near = nearest(str(named), known)
-        raise Fault(
-            "CFG08",
-            f"there is no strategy {named}",
-            where="lightning.trainer.strategy",
-            fix=f"did you mean {near}?"
-            if near
-            else "auto, ddp, fsdp, deepspeed, or a recipe: lun/strategies/README.md",
-        )
+        fix = f"did you mean {near}?" if near else "auto, ddp, fsdp, deepspeed, or a recipe"
+        raise Fault("CFG08", f"there is no strategy {named}", where="lightning.trainer.strategy", fix=fix)
     return {**arguments, "strategy": SHORT.get(named, named)}
+
+
+def require_strategy(trainer: Mapping[str, Any]) -> None:
+    """Raise the `Fault` of a strategy that cannot be used here, or not with what stands beside it."""
+    strategy = with_strategy(trainer)["strategy"]
+    kind = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
+    if hasattr(kind, "refuse_trainer"):
+        kind.refuse_trainer(trainer)
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:

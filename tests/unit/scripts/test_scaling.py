@@ -1,4 +1,4 @@
-"""The tables of `lun/strategies/README.md` are what scripts/scaling.py prints, and its numbers are those of arithmetic."""
+"""The tables of `lun/strategies/README.md` are what scripts/scaling.py prints, and its numbers are arithmetic."""
 
 import importlib.util
 from pathlib import Path
