@@ -1,8 +1,7 @@
 """`python main.py --base YAML ... -t`: see `lun.trainer` for the story and `--help` for the flags."""
 
-import sys
-
+from lun.launch.ending import leave
 from lun.trainer import run
 
 if __name__ == "__main__":
-    sys.exit(run())
+    leave(run())

@@ -15,7 +15,7 @@ from ldm.models import autoencoder_preview
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
-from ldm.models.parts import PartSize
+from ldm.models.parts import ForwardUnit, PartSize
 from ldm.models.reconstruction import Quality
 from ldm.models.window import Micro, advance, mean_of, over_ranks, still, uncounted
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
@@ -129,6 +129,14 @@ class AutoencoderKL(FirstStage, TrainedModel):
         encoding = sum(p.numel() for half in (network.encoder, network.quant_conv) for p in half.parameters())
         decoding = sum(p.numel() for p in network.parameters()) - encoding
         return [PartSize("encoder", encoding, not self.only_decoder), PartSize("decoder", decoding, True)]
+
+    def forward_units(self) -> list[ForwardUnit]:
+        """The decoder stays whole for its last layer, by whose weight gradients are compared amid the forward pass."""
+        assert self.loss is not None
+        network = self.network
+        parts = [network.encoder, network.quant_conv, network.post_quant_conv, self.loss.discriminator]
+        units = [ForwardUnit(part, precise=True) for part in parts if any(p.requires_grad for p in part.parameters())]
+        return [*units, ForwardUnit(network.decoder, stays_whole=True, precise=True)]
 
     def pictures(self, batch: Mapping[str, Any]) -> Tensor:
         """(b, 3, h, w) in [-1, 1]."""

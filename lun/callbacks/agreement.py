@@ -1,5 +1,7 @@
 """How ranks agree on a small number without making the device wait."""
 
+from datetime import timedelta
+
 import torch
 from lightning.pytorch import Trainer
 from torch import distributed
@@ -23,4 +25,17 @@ class Agreement:
             return number
         tensor = torch.tensor(number, dtype=torch.int64)
         distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=self._group)
+        return int(tensor)
+
+    def largest_within(self, number: int, seconds: float) -> int | None:
+        """The same, or None if a rank does not take part in time (it waits for something else, or is gone)."""
+        if self._group is None:
+            return None
+        tensor = torch.tensor(number, dtype=torch.int64)
+        try:
+            work = distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=self._group, async_op=True)
+            work.wait(timedelta(seconds=seconds))
+        except RuntimeError:
+            self._group = None  # whatever another rank sends now would answer this question, not the next one
+            return None
         return int(tensor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lun.callbacks.contract import step_of
+from lun.callbacks.peers import last_saved
 from lun.callbacks.position import follower
 from lun.callbacks.saving import (
     could_not_save,
@@ -17,6 +18,7 @@ from lun.callbacks.saving import (
     weights_are_finite,
     write_checkpoint,
 )
+from lun.callbacks.stops import Stops
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +76,10 @@ class FinalCheckpoint(Callback):
 
     def _keep(self, trainer: Trainer, pl_module: LightningModule) -> None:
         path = self._path(trainer, "on_exception.ckpt")
-        if trainer.world_size > 1:
-            log.warning("not saving %s: the other ranks may not be able to take part", path.name)
+        if trainer.world_size > 1 and not _all_stand_here(trainer):
+            saved = last_saved(run_directory(trainer))
+            kept = relative(trainer, saved) if saved else "none"
+            log.warning("not saving %s: not all ranks could take part; the last checkpoint is %s", path.name, kept)
         elif follower(trainer).dirty:
             log.warning("not saving %s: the error came in the middle of an optimizer step", path.name)
         elif not weights_are_finite(pl_module):
@@ -87,3 +91,9 @@ class FinalCheckpoint(Callback):
 
     def _path(self, trainer: Trainer, name: str) -> Path:
         return run_directory(trainer) / self.dirpath / name
+
+
+def _all_stand_here(trainer: Trainer) -> bool:
+    """Whether `Stops` found, right before this, that all ranks are between the same two steps."""
+    callbacks: list[Callback] = getattr(trainer, "callbacks", [])
+    return any(callback.together for callback in callbacks if isinstance(callback, Stops))

@@ -5,7 +5,7 @@ intervals (validation, logging, the end of the run) to follow ours. Tried with L
 """
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import lightning
 from lightning.pytorch import LightningModule, Trainer
@@ -18,8 +18,9 @@ AUTOMATIC_STEPS = f"{EPOCH_LOOP}.automatic_optimization.optim_progress.optimizer
 MANUAL_STEPS = f"{EPOCH_LOOP}.manual_optimization.optim_step_progress.total"
 STEPPED = f"{EPOCH_LOOP}._batches_that_stepped"
 SIGTERM_BROADCAST = f"{EPOCH_LOOP}._broadcast_sigterm_tensor"
+SIGTERM_NOTICE = "_signal_connector._sigterm_notifier_fn"
 
-INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST)
+INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE)
 
 
 def inside(trainer: Trainer, path: str) -> Any:
@@ -58,7 +59,13 @@ def seat(trainer: Trainer, pl_module: LightningModule, step: int, optimizer_step
     trainer.fit_loop.epoch_loop._batches_that_stepped = batches // int(trainer.accumulate_grad_batches)
 
 
-def silence_sigterm_broadcast(trainer: Trainer) -> None:
-    """Switch off Lightning's broadcast before every micro-batch: it waits for the device, and our stops replace it."""
+def silence_sigterm(trainer: Trainer) -> None:
+    """Switch off Lightning's broadcasts about SIGTERM, which our stops replace.
+
+    One comes before every micro-batch and waits for the device. The other comes from within the signal handler: it
+    meets whatever the other ranks are doing, and all wait until they time out.
+    """
     inside(trainer, SIGTERM_BROADCAST)
+    inside(trainer, SIGTERM_NOTICE)
     vars(trainer.fit_loop.epoch_loop)["_broadcast_sigterm_tensor"] = lambda: None
+    vars(cast(Any, trainer)._signal_connector)["_sigterm_notifier_fn"] = lambda *_: None

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGUSR1 and a time limit: finish the step, save, and say by the exit code what it was."""
+"""Ctrl-C, SIGTERM, SIGUSR1 and a time limit, on any rank: all finish the step, save, and say by the exit code why."""
 
 import logging
 import signal
@@ -11,12 +11,16 @@ from lightning.pytorch import LightningModule, Trainer
 
 from lun.callbacks.agreement import Agreement
 from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.seating import silence_sigterm_broadcast
+from lun.callbacks.contract import step_of
+from lun.callbacks.peers import another_rank_failed, is_from_another_rank
+from lun.callbacks.position import follower
+from lun.callbacks.seating import silence_sigterm
 
 log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 TERMINATED = 143
+FAILED = 1000  # above all codes: what the ranks agree on once one of them has failed
 
 _CODES = {
     getattr(signal, name): code
@@ -31,14 +35,22 @@ class Stops(AtStepBoundary):
     It has to come after the savers, so that they act at that step, and before `FinalCheckpoint`. A second Ctrl-C ends
     the run at once, without saving: a KeyboardInterrupt, which Lightning turns into `SystemExit(1)`; ask `exit_code`.
 
+    A rank that fails says so where the others ask for stops, at their next step boundary. They then fail, too; if all
+    stand at the same step, a checkpoint can still be written together (`together`). Others may never get there, since
+    they wait for this rank's gradients: then it leaves without them, and its launcher ends them.
+
     time_limit   seconds from the start of the fit, validation and sampling included
+    patience     seconds that a rank which failed waits for the others
 
     exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, time limit) once a stop was asked for
+    together     whether all ranks know of an error and stand between the same two steps
     """
 
-    def __init__(self, time_limit: float | None = None) -> None:
+    def __init__(self, time_limit: float | None = None, patience: float = 20.0) -> None:
         self.time_limit = time_limit
+        self.patience = patience
         self.exit_code = 0
+        self.together = False
         self._told = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
@@ -47,13 +59,15 @@ class Stops(AtStepBoundary):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_fit_start(trainer, pl_module)
         self._started = time.monotonic()
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the signals over from Lightning, which installs its own just before."""
         self._agreement.join(trainer)
-        silence_sigterm_broadcast(trainer)
+        silence_sigterm(trainer)
         if threading.current_thread() is threading.main_thread():
             self._former = {number: signal.signal(number, self._note) for number in _CODES}
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take the signals over from Lightning, which installed its own meanwhile."""
+        for number in self._former:
+            signal.signal(number, self._note)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._tell()
@@ -74,6 +88,9 @@ class Stops(AtStepBoundary):
         agreed = self._agreement.largest(self.exit_code)
         if not agreed:
             return
+        if agreed == FAILED:
+            self._meet(trainer, pl_module)
+            raise another_rank_failed(trainer)
         self.exit_code = agreed
         self._tell()
         trainer.should_stop = True
@@ -81,10 +98,21 @@ class Stops(AtStepBoundary):
         raise StopIteration
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._give_back()
+        """Tell the other ranks, unless it was from them that this one knows."""
+        wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
+        if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
+            log.warning("%s; telling the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
+            if self._agreement.largest_within(FAILED, self.patience) is not None:
+                self._meet(trainer, pl_module)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self._give_back()
+        self.give_back()
+
+    def _meet(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """All ranks know of an error: do they stand between the same two steps?"""
+        here = -1 if follower(trainer).dirty else step_of(pl_module)
+        bounds = (self._agreement.largest_within(number, self.patience) for number in (here, -here))
+        self.together = here >= 0 and all(bound is not None and abs(bound) == here for bound in bounds)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""
@@ -98,9 +126,8 @@ class Stops(AtStepBoundary):
             again = " (again to quit without saving)" if self.exit_code == INTERRUPTED else ""
             log.info("stopping after this step, saving last.ckpt …%s", again)
 
-    def _give_back(self) -> None:
-        """Undo `on_train_start`, unless Lightning has put back what was there before itself."""
+    def give_back(self) -> None:
+        """Let the signals mean what they meant before the fit; again, where Lightning put our handlers back."""
         for number, handler in self._former.items():
             if signal.getsignal(number) == self._note:
                 signal.signal(number, handler)
-        self._former = {}

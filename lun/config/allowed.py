@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 OURS = ("ldm", "lun")
-LIBRARIES = ("torch", "lightning", "diffusers", "transformers")
+LIBRARIES = ("torch", "lightning", "diffusers", "transformers", "deepspeed")
 
 _PARTS_OF_LIBRARIES = frozenset(
     {

@@ -2,9 +2,11 @@
 
 import os
 import platform
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ldm.errors import Fault
 from lun.launch import log, report
@@ -31,6 +33,16 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         log.forget()
         for name in (VARIABLE, "LUN_SEED"):
             os.environ.pop(name, None)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process. Beside other ranks a failure does so at once: tidying up would wait for what they never send."""
+    distributed = sys.modules.get("torch.distributed")
+    if code and distributed is not None and distributed.is_available() and distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _told(faults: list[Fault]) -> int:

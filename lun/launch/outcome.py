@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
+from lun.callbacks.peers import is_from_another_rank, lost_peer
 from lun.callbacks.stops import Stops
 from lun.launch import log as console
 from lun.launch.record import RunRecord
@@ -37,8 +38,12 @@ class Outcome:
             self._close("stopped", self.stops.exit_code or OUR_FAULT)
             return self.stops.exit_code or OUR_FAULT
         except BaseException as error:
+            if not isinstance(error, Fault) and self.trainer.world_size > 1 and is_from_another_rank(error):
+                error = lost_peer(self.run.path, self.trainer.global_rank)
             self._close("failed", exit_code(error) if isinstance(error, Fault) else OUR_FAULT)
-            raise
+            raise error
+        finally:
+            self.stops.give_back()
         code = self.stops.exit_code
         self._close("stopped" if code else "done", code)
         self._tell(code, time.monotonic() - began)

@@ -35,7 +35,7 @@ from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
-from lun.launch.strategy import with_strategy
+from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.threads import settle_threads
 from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, find_ranks, require_device
 from lun.launch.weights import name_checkpoints
@@ -70,6 +70,7 @@ class Session:
         config = settings.config
         trainer = settings.trainer()
         require_device(trainer)
+        require_strategy(trainer)
         require_precision(with_strategy(trainer))
         get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightning.pytorch import Trainer
+from lightning.pytorch.strategies import StrategyRegistry
 
-from ldm.util import Recipe, is_recipe
+from ldm.errors import Fault
+from ldm.util import Recipe, get_obj_from_str, is_recipe
+from lun.config.errors import nearest
 
 SHORT: Mapping[str, Recipe] = {
     "ddp": {"target": "lun.strategies.ddp.DDP"},
@@ -14,15 +17,34 @@ SHORT: Mapping[str, Recipe] = {
         "params": {"find_unused_parameters": True},
     },
     "fsdp": {"target": "lun.strategies.fsdp.FSDP"},
+    "fsdp_cpu_offload": {"target": "lun.strategies.fsdp.FSDP", "params": {"cpu_offload": True}},
 }
 
 
 def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay."""
+    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay.
+
+    Raises `Fault` CFG08 for a name that nobody knows.
+    """
     named = arguments.get("strategy") or "auto"
+    if is_recipe(named):
+        return dict(arguments)
     if named == "auto" and _several_devices(arguments):
         named = "ddp"
-    return {**arguments, "strategy": named if is_recipe(named) else SHORT.get(str(named), named)}
+    known = [*SHORT, "auto", *StrategyRegistry.available_strategies()]
+    if named not in known:
+        near = nearest(str(named), known)
+        fix = f"did you mean {near}?" if near else "auto, ddp, fsdp, deepspeed, or a recipe"
+        raise Fault("CFG08", f"there is no strategy {named}", where="lightning.trainer.strategy", fix=fix)
+    return {**arguments, "strategy": SHORT.get(named, named)}
+
+
+def require_strategy(trainer: Mapping[str, Any]) -> None:
+    """Raise the `Fault` of a strategy that cannot be used here, or not with what stands beside it."""
+    strategy = with_strategy(trainer)["strategy"]
+    kind = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
+    if hasattr(kind, "refuse_trainer"):
+        kind.refuse_trainer(trainer)
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from importlib.util import find_spec
 from math import log2
 from pathlib import Path
@@ -19,7 +20,13 @@ from ldm.errors import Fault
 from lun.strategies import zero_checkpoint
 from lun.strategies.zero_pieces import Partitions
 from lun.strategies.zero_precision import InsideEngine
-from lun.strategies.zero_rules import fit_for_offload, read_config, require_elementwise, settle
+from lun.strategies.zero_rules import (
+    fit_for_offload,
+    offloads_optimizer,
+    read_config,
+    require_elementwise,
+    settle,
+)
 
 
 class DeepSpeed(DeepSpeedStrategy):
@@ -27,6 +34,7 @@ class DeepSpeed(DeepSpeedStrategy):
 
     config                         a DeepSpeed config instead of the arguments: a JSON file or a map
     zero_allow_untested_optimizer  also take an optimizer that is not known to treat each element for itself
+    timeout_minutes                after which a rank that waits for the others gives up
 
     Everything else as in Lightning's `DeepSpeedStrategy`. What differs: checkpoints are ordinary files that resume
     under any strategy and number of ranks; an offloaded optimizer is torch's, which needs no compiler; a window of
@@ -42,6 +50,7 @@ class DeepSpeed(DeepSpeedStrategy):
         self,
         config: str | Mapping[str, Any] | None = None,
         zero_allow_untested_optimizer: bool = False,
+        timeout_minutes: float = 30.0,
         **settings: Any,
     ) -> None:
         _require_deepspeed()
@@ -49,6 +58,7 @@ class DeepSpeed(DeepSpeedStrategy):
         super().__init__(
             config=read_config(config),
             zero_allow_untested_optimizer=True,
+            timeout=timedelta(minutes=timeout_minutes),
             **{"logging_batch_size_per_gpu": 1} | settings,
         )
         self.config.update({"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False})
@@ -57,7 +67,8 @@ class DeepSpeed(DeepSpeedStrategy):
 
     @classmethod
     def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
-        """Raise `Fault` CFG08 for clipping by value, which the engine, the one that clips here, does not do."""
+        """Raise `Fault` DEP01 without deepspeed, CFG08 for clipping by value: its engine clips, and only by norm."""
+        _require_deepspeed()
         if trainer.get("gradient_clip_algorithm") == "value":
             raise Fault(
                 "CFG08",
@@ -74,6 +85,13 @@ class DeepSpeed(DeepSpeedStrategy):
             return
         import deepspeed
 
+        if deepspeed.get_accelerator().device_name() != "cpu":
+            raise Fault(
+                "DEV01",
+                "DeepSpeed was asked for on the CPU, but would take this machine's GPU",
+                where="lightning.trainer.accelerator",
+                fix="DS_ACCELERATOR=cpu python main.py ...",
+            )
         # It would be compiled, by all ranks at once, for a little speed that nobody needs here.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
         self.parallel_devices = [torch.device("cpu", index) for index in range(len(self.parallel_devices or ()))]
@@ -102,7 +120,7 @@ class DeepSpeed(DeepSpeedStrategy):
     def _init_optimizers(self) -> Any:
         optimizer, schedule = super()._init_optimizers()
         require_elementwise(optimizer, self.untested_allowed)
-        if "offload_optimizer" in self.config["zero_optimization"]:
+        if offloads_optimizer(self.config):
             fit_for_offload(optimizer)
         names = {id(parameter): name for name, parameter in self.lightning_module.named_parameters()}
         self._groups = [[names[id(p)] for p in group["params"]] for group in optimizer.param_groups]

@@ -27,9 +27,9 @@ WHERE = "lightning.trainer.strategy"
 class FSDP(ModelParallelStrategy):
     """Full sharding by torch's `fully_shard`, with ordinary checkpoints.
 
-    Sharded is what trains; frozen parts (first stage, text encoder) lie whole on every device. With precision
-    bf16-mixed weights are gathered in bfloat16 and gradients reduced in float32. Checkpoints are those of one process
-    and resume under any strategy and number of ranks.
+    Sharded is what trains; frozen parts (first stage, text encoder) lie whole on every device. In bfloat16 (mixed or
+    true) weights are gathered in it, gradients are reduced and weights stepped in float32. Checkpoints are those of one
+    process and resume under any strategy and number of ranks.
 
     block_size                parameters from which a member of a list of layers is gathered on its own
     activation_checkpointing  compute activations twice instead of keeping them
@@ -75,7 +75,7 @@ class FSDP(ModelParallelStrategy):
         """Shard the networks, whose weights are read by now, and make the optimizers of the shards."""
         assert self.accelerator is not None and self.model is not None
         self.accelerator.setup(trainer)
-        self.model = self.precision_plugin.convert_module(self.model)
+        self.convert()
         if self.activation_checkpointing:
             compute_twice(self.model)
         self.shard()
@@ -84,6 +84,16 @@ class FSDP(ModelParallelStrategy):
         if trainer.state.fn == TrainerFn.FITTING:
             self.setup_optimizers(trainer)
         self.setup_precision_plugin()
+
+    def convert(self) -> None:
+        """In bf16-true only frozen parts are: parts of what trains are small, so that they can stay in float32."""
+        assert self.model is not None
+        if self._precision != "bf16-true":
+            self.model = self.precision_plugin.convert_module(self.model)
+            return
+        for parameter in self.model.parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.to(torch.bfloat16)
 
     def shard(self) -> None:
         """Raises `Fault` CFG08 for a trained parameter that no shard holds: its gradient would never be reduced."""
@@ -122,9 +132,13 @@ class FSDP(ModelParallelStrategy):
 
     def mixed_precision(self, unit: Any) -> MixedPrecisionPolicy:
         """Autocast goes on within; this decides in what weights are gathered and gradients reduced."""
-        if getattr(self.precision_plugin, "precision", None) != "bf16-mixed" or unit.precise:
+        if not self._precision.startswith("bf16") or unit.precise:
             return MixedPrecisionPolicy(cast_forward_inputs=False)
         return MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+
+    @property
+    def _precision(self) -> str:
+        return str(getattr(self.precision_plugin, "precision", "32-true"))
 
     def model_to_device(self) -> None:
         """What is not sharded; shards are where they belong."""
@@ -161,7 +175,7 @@ class FSDP(ModelParallelStrategy):
         return True
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
-        shards.gathered_again(self.lightning_module)
+        shards.let_go_of_whole(self.lightning_module)
         return shards.whole_on_first_rank(self.lightning_module.state_dict())
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:

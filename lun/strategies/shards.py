@@ -34,14 +34,15 @@ class Shards:
         return {name: cut(tensor, like[name]).to_local() for name, tensor in whole.items()}
 
     def written(self) -> None:
-        """Nothing: every forward pass gathers the parts as they are."""
+        """Whole weights that are still around are those from before."""
+        let_go_of_whole(self._module)
 
     def _sharded(self) -> dict[str, Any]:
-        gathered_again(self._module)
+        let_go_of_whole(self._module)
         return {name: tensor.detach() for name, tensor in self._parameters.tensors().items()}
 
 
-def gathered_again(module: nn.Module) -> None:
+def let_go_of_whole(module: nn.Module) -> None:
     """Let go of whole weights that a forward pass left behind, so that parameters are this rank's parts."""
     for part in module.modules():
         if isinstance(part, FSDPModule):
@@ -62,7 +63,7 @@ def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 @torch.no_grad()
 def cut(whole: Tensor, like: DTensor) -> DTensor:
     """A whole tensor spread as `like` is; every rank has it, so that nothing is sent."""
-    spread = distribute_tensor(whole.to(like.dtype), like.device_mesh, like.placements, src_data_rank=None)
+    spread = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
     return spread.to(like.device)
 
 
@@ -90,7 +91,7 @@ def load_optimizer_state(optimizer: Optimizer, stored: Mapping[str, Any]) -> Non
 
 def _like(value: Any, parameter: Tensor) -> Any:
     spread = isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape
-    return cut(value, parameter).to(value.dtype) if spread else value
+    return cut(value, parameter) if spread else value
 
 
 def _joined(part: Tensor, like: DTensor) -> DTensor:

@@ -1,6 +1,6 @@
 """ZeRO's partitions as an ordinary checkpoint (fp32 weights, torch's optimizer state) and back, for any world size."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -28,13 +28,13 @@ def module_state(module: nn.Module, partitions: Partitions) -> dict[str, Tensor]
 def load_module_state(module: nn.Module, partitions: Partitions, state: Mapping[str, Tensor], strict: bool) -> None:
     """Set what `module_state` gave, on all ranks; RuntimeError for names that are missing or unknown."""
     own = module.state_dict().keys()
-    if strict and own != state.keys():
-        names = sorted(own - state.keys()), sorted(state.keys() - own)
-        raise RuntimeError("the checkpoint lacks {} weights {} and has {} unknown {}".format(*_counted(names)))
+    missing, unknown = sorted(own - state.keys()), sorted(state.keys() - own)
+    if strict and (missing or unknown):
+        raise RuntimeError(f"weights that the checkpoint lacks: {missing[:3]}, that are unknown: {unknown[:3]}")
     partitions.write({name: value for name, value in state.items() if name in partitions.pieces})
     partitions.written()
     frozen = {name: p for name, p in module.named_parameters() if name not in partitions.pieces}
-    for name, target in frozen.items() | _buffers(module).items():
+    for name, target in (frozen | _buffers(module)).items():
         if name in state:
             with _gathered([target], partitions.sharded_weights and name in frozen, writing=True):
                 target.data.copy_(state[name])
@@ -135,7 +135,3 @@ def _gathered(parameters: list[Any], sharded: bool, writing: bool = False) -> An
 def _buffers(module: nn.Module) -> dict[str, Tensor]:
     kept = module.state_dict().keys()
     return {name: buffer for name, buffer in module.named_buffers() if name in kept}
-
-
-def _counted(names: Iterable[list[str]]) -> list[Any]:
-    return [value for one in names for value in (len(one), f"({one[0]} ...)" if one else "")]

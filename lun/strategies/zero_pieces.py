@@ -97,8 +97,11 @@ class Partitions:
         if not self.sharded_weights:
             self.zero.update_lp_params()
             return
+        self.zero._partition_all_parameters()
         for index in range(len(self.flats)):
             self.zero._reassign_or_swap_out_partitioned_parameters(index)
+        if lasting := self.zero.persistent_parameters:  # small ones stay whole, and would stay as they were
+            lasting[0].all_gather(lasting)
 
     def _owned(self) -> list[tuple[str, Any]]:
         return [(name, piece) for name, piece in self.pieces.items() if piece.flat is not None and piece.length]

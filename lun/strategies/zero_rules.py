@@ -40,6 +40,12 @@ def require_elementwise(optimizer: Optimizer, allowed: bool) -> None:
     )
 
 
+def offloads_optimizer(config: Mapping[str, Any]) -> bool:
+    """Whether the optimizer's state lies in the CPU's memory."""
+    where = config["zero_optimization"].get("offload_optimizer") or {}
+    return where.get("device", "none") != "none"
+
+
 def fit_for_offload(optimizer: Optimizer) -> None:
     """Let an optimizer whose state lies in the CPU's memory step there; `Fault` CFG08 where it cannot.
 

@@ -1,14 +1,20 @@
 """FSDP2 on two ranks against one process with the same global batch, and checkpoints that change strategy."""
 
+import io
+import shutil
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+from support.equality import differences, final_state
 from support.ranks import Ranks
-from support.runs import make_pictures, newest_run
-from support.together import averaged, busy, distance, last, rows, tiny, train
+from support.runs import TINY, load, make_pictures, newest_run
+from support.together import averaged, busy, distance, goes_on, last, rows, tiny, train
 
-BLOCKS = "lightning.trainer.strategy.params.block_size=500"
-SHARDED = ["lightning.trainer.devices=2", "lightning.trainer.strategy.target=lun.strategies.fsdp.FSDP", BLOCKS]
+AUTOENCODER = TINY.with_name("tiny-autoencoder.yaml")
+PARAMS = "lightning.trainer.strategy.params"
+FSDP = "lightning.trainer.strategy.target=lun.strategies.fsdp.FSDP"
+SHARDED = ["lightning.trainer.devices=2", FSDP, f"{PARAMS}.block_size=500"]
 MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
 ONE = ["data.params.batch_size=4"]
 SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
@@ -51,3 +57,69 @@ def test_everything_beside_the_steps_is_written_once(runs: Path) -> None:
     two, one = newest_run(runs / "two"), newest_run(runs / "one")
     files = [sorted(path.name for path in run.rglob("*") if path.suffix in (".png", ".ckpt")) for run in (two, one)]
     assert files[0] == files[1] and "last.ckpt" in files[0]
+
+
+def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: Path, ranks: Ranks, tmp_path: Path) -> None:
+    """One more step at rate 0 under each: what is saved again is what was loaded."""
+    run = Path(shutil.copytree(newest_run(runs / "one"), tmp_path / "run"))
+    before = load(run / "checkpoints/last.ckpt")
+    still = ["--allow", "support", "model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
+    ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
+    alone = [
+        "lightning.trainer.devices=1",
+        "lightning.trainer.strategy=auto",
+        *ONE,
+        "lightning.trainer.accumulate_grad_batches=1",
+    ]
+    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=7"]) == [0, 0]
+    assert ranks(goes_on, run, [*still, *ddp, "lightning.trainer.max_steps=8"]) == [0, 0]
+    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=9"]) == [0, 0]
+    assert goes_on(run, [*still, *alone, "lightning.trainer.max_steps=10"]) == 0
+    after = load(run / "checkpoints/last.ckpt")
+    assert after["lun"]["position"]["step"] == 10
+    assert [at for at in differences(before["state_dict"], after["state_dict"]) if "num_updates" not in at] == []
+
+
+def test_a_resume_of_shards_is_exact(ranks: Ranks, pictures: Path, tmp_path: Path) -> None:
+    adam = ["model.params.optimizer_config={target: torch.optim.AdamW}", "model.base_learning_rate=0.001"]
+    words = tiny(pictures, *SAME, *SHARDED, *adam, "lightning.trainer.gradient_clip_val=0.1")
+    assert ranks(train, tmp_path / "whole", words) == [0, 0]
+    assert ranks(train, tmp_path / "again", [*words, "lightning.trainer.max_steps=3"]) == [0, 0]
+    assert ranks(goes_on, newest_run(tmp_path / "again"), ["lightning.trainer.max_steps=6"]) == [0, 0]
+    whole, again = (final_state(newest_run(tmp_path / name)) for name in ("whole", "again"))
+    assert differences(whole, again) == []
+
+
+def test_offloading_and_computing_activations_twice_change_no_weight(
+    runs: Path, ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    saving = [f"{PARAMS}.cpu_offload=true", f"{PARAMS}.activation_checkpointing=true"]
+    assert ranks(train, tmp_path, [*tiny(pictures, *SAME), *SHARDED, *saving]) == [0, 0]
+    one, start = last(runs / "one")["state_dict"], last(runs / "start")["state_dict"]
+    assert distance(last(tmp_path)["state_dict"], one, start) < 1e-4
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+def test_half_precision_goes_about_the_same_way(
+    precision: str, runs: Path, ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    words = [*tiny(pictures, *SAME), *SHARDED, f"lightning.trainer.precision={precision}"]
+    assert ranks(train, tmp_path, words) == [0, 0]
+    one, start = last(runs / "one")["state_dict"], last(runs / "start")["state_dict"]
+    found = {name: tensor.to(one[name].dtype) for name, tensor in last(tmp_path)["state_dict"].items()}
+    assert 1e-4 < distance(found, one, start) < 0.5
+
+
+def test_a_parameter_that_would_never_be_reduced_is_refused_at_the_start(
+    ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    words = ["--base", str(AUTOENCODER), "--data_root", str(pictures), *SHARDED]
+    assert ranks(refusal, tmp_path, words) == [(2, True), (2, True)]
+
+
+def refusal(logs: Path, words: list[str]) -> tuple[int, bool]:
+    """The exit code, and whether the message names the parameter."""
+    told = io.StringIO()
+    with redirect_stderr(told):
+        code = train(logs, words)
+    return code, "loss.logvar" in told.getvalue()

@@ -63,7 +63,7 @@ class Ranks:
 
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        port = _free_port()
+        port = free_port()
         for rank in range(self.world_size):
             ours, theirs = Pipe()
             with open(self._log(rank), "ab") as log:
@@ -124,7 +124,8 @@ def _received(end: Connection) -> tuple[str | None, Any] | None:
     return answer
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

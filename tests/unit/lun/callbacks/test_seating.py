@@ -1,7 +1,7 @@
 import pytest
 
 from ldm.errors import Fault
-from lun.callbacks.seating import INSIDES, inside, seat, silence_sigterm_broadcast
+from lun.callbacks.seating import INSIDES, inside, seat, silence_sigterm
 
 
 def test_every_inner_counter_that_is_touched_exists_in_this_lightning(training):
@@ -30,5 +30,5 @@ def test_two_hand_driven_optimizers_are_seated_at_their_sum(training):
 
 def test_ranks_are_not_asked_about_sigterm_before_every_batch(training):
     trainer = training(1).trainer
-    silence_sigterm_broadcast(trainer)
+    silence_sigterm(trainer)
     assert trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor() is None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ldm.errors import Fault
 from lun.launch.strategy import with_strategy
 from lun.launch.trainer import find_ranks
 
@@ -38,6 +39,11 @@ def test_several_devices_train_under_ddp_unless_another_strategy_is_named() -> N
     assert with_strategy({"accelerator": "cpu", "devices": 1})["strategy"] == "auto"
     assert with_strategy({"accelerator": "cpu", "strategy": "ddp"})["strategy"] == ddp
     assert with_strategy({"strategy": "ddp_spawn"})["strategy"] == "ddp_spawn"
+
+
+def test_a_strategy_that_nobody_knows_is_a_fault_with_the_nearest_name() -> None:
+    with pytest.raises(Fault, match=r"CFG08.*no strategy fdsp[\s\S]*did you mean fsdp"):
+        with_strategy({"strategy": "fdsp"})
 
 
 def test_rank_zero_needs_a_meeting_place_for_ranks_that_another_launcher_starts(

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
+from lun.launch.strategy import require_strategy
+from lun.strategies import deepspeed
 from lun.strategies.zero_rules import fit_for_offload, read_config, require_elementwise, settle
 
 PARAMETERS = [nn.Parameter(torch.ones(2, 2))]
@@ -97,3 +99,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert refused(str(tmp_path / "none.json")).id == "CFG01"
     (tmp_path / "bad.json").write_text("{")
     assert refused(str(tmp_path / "bad.json")).id == "CFG02"
+
+
+def test_without_deepspeed_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deepspeed, "find_spec", lambda name: None)
+    with pytest.raises(Fault, match="deepspeed is not installed") as fault:
+        require_strategy({"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}})
+    assert fault.value.id == "DEP01" and ".[deepspeed]" in fault.value.fix
+
+
+def test_clipping_by_value_is_refused() -> None:
+    pytest.importorskip("deepspeed")
+    with pytest.raises(Fault, match="by their norm, not by value"):
+        require_strategy(
+            {"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}, "gradient_clip_algorithm": "value"}
+        )

@@ -1,0 +1,54 @@
+"""Whole runs in each precision, and what they keep in which."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from support.runs import load, newest_run
+
+Lun = Callable[..., int]
+FROZEN = "model.params.cond_stage_trainable=false"
+
+
+def ended(lun: Lun, tmp_path: Path, *words: str) -> dict[str, torch.Tensor]:
+    assert lun("-t", FROZEN, "lightning.trainer.max_steps=3", *words) == 0
+    return load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")["state_dict"]
+
+
+def kinds(state: dict[str, torch.Tensor]) -> dict[str, set[torch.dtype]]:
+    """The dtypes of each part, without the averages."""
+    parts = ("model.diffusion_model.", "first_stage_model.", "cond_stage_model.", "model_ema.diffusion")
+    return {part: {v.dtype for k, v in state.items() if k.startswith(part)} for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "first_stage", "text"),
+    [
+        ("Bf16Mixed", torch.bfloat16, torch.bfloat16),
+        ("Fp16Mixed", torch.float32, torch.float16),  # the first stage overflows in float16
+    ],
+)
+def test_frozen_parts_can_be_kept_in_half_precision(
+    recipe: str, first_stage: torch.dtype, text: torch.dtype, lun: Lun, tmp_path: Path
+) -> None:
+    precision = f"{{target: lun.strategies.precision.{recipe}, params: {{frozen_half: true}}}}"
+    state = ended(lun, tmp_path, f"lightning.trainer.precision={precision}")
+    assert list(kinds(state).values()) == [{torch.float32}, {first_stage}, {text}, {torch.float32}]
+
+
+def test_bf16_true_trains_weights_in_bfloat16_and_averages_them_in_fp32(lun: Lun, tmp_path: Path) -> None:
+    state = ended(lun, tmp_path, "lightning.trainer.precision=bf16-true")
+    assert list(kinds(state).values()) == [{torch.bfloat16}] * 3 + [{torch.float32}]
+    moments = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")["optimizer_states"][0]["state"]
+    assert {state["exp_avg"].dtype for state in moments.values()} == {torch.float32}
+
+
+def test_a_combination_that_cannot_train_is_refused_before_the_data_is_looked_at(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fsdp = "lightning.trainer.strategy=fsdp"
+    assert lun("-t", fsdp, "lightning.trainer.precision=16-mixed", data=tmp_path / "none") == 2
+    told = capsys.readouterr().err
+    assert "error[CFG08]: precision 16-mixed cannot be used with strategy fsdp" in told
+    assert not (tmp_path / "logs").exists()

@@ -1,0 +1,32 @@
+"""Which modules are gathered on their own."""
+
+from torch import nn
+
+from lun.strategies.blocks import blocks_of
+
+
+def layer(width: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, width, bias=False), nn.GELU())
+
+
+def test_members_of_lists_are_blocks_from_a_size_on() -> None:
+    network = nn.Module()
+    network.layers = nn.ModuleList([layer(4), layer(2), layer(5)])
+    network.head = layer(9)
+    assert blocks_of(network, 16) == [network.layers[0], network.layers[2]]
+
+
+def test_what_an_inner_block_holds_does_not_count_for_the_outer_one() -> None:
+    outer = nn.Module()
+    outer.inner = nn.ModuleList([layer(4)])
+    outer.rest = layer(3)
+    network = nn.Module()
+    network.layers = nn.ModuleList([outer])
+    assert blocks_of(network, 16) == [outer.inner[0]]
+    assert blocks_of(network, 9) == [outer.inner[0], outer]
+
+
+def test_single_layers_and_frozen_ones_are_no_blocks() -> None:
+    network = nn.Module()
+    network.layers = nn.ModuleList([nn.Linear(9, 9), layer(9).requires_grad_(False)])
+    assert blocks_of(network, 1) == []
