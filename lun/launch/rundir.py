@@ -113,12 +113,13 @@ class RunDirectory:
     def save_configs(self, project: str, lightning: str, resolved: str, *, now: datetime) -> None:
         """Write the YAML texts of a start: its two halves under its time, and what resulted as `resolved.yaml`.
 
-        A former `resolved.yaml` stays under the time at which it was written.
+        A former `resolved.yaml` stays under the time at which it was written, as a copy: a crash at any moment leaves
+        a run that can be resumed.
         """
         former = self.resolved_config
         if former.exists():
             written = datetime.fromtimestamp(former.stat().st_mtime)
-            os.replace(former, _free(self.configs / f"{stamp(written)}-resolved.yaml"))
+            write_text(_free(self.configs / f"{stamp(written)}-resolved.yaml"), former.read_text(encoding="utf-8"))
         write_text(self.configs / f"{stamp(now)}-project.yaml", project)
         write_text(self.configs / f"{stamp(now)}-lightning.yaml", lightning)
         write_text(former, resolved)
