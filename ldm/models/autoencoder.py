@@ -240,9 +240,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}
         self.log_dict(told | {f"train/{name}": value for name, value in log.items()})
 
-    def current_rate(self) -> float:
-        return self.trainer.optimizers[0].param_groups[0]["lr"]
-
     # Validation: the raw weights, then the averaged ones in a single swap over the same batches, read once more
 
     def on_validation_epoch_start(self) -> None:

@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
 from ldm.modules.ema import LitEma
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
@@ -70,6 +71,8 @@ class TrainedModel(LightningModule):
         self.position = Position()
         self.model_ema: LitEma | None = None
         self._stored_ema: dict[str, Any] | None = None
+        self._settings: list[Settings] = []
+        self._stored_settings: list[Settings] = []
 
     # What the launcher asks before training
 
@@ -122,18 +125,40 @@ class TrainedModel(LightningModule):
 
     # Optimizer and schedule
 
-    def configure_optimizers(self) -> Any:
-        return self.configure_optimizer([p for _, p in self.trained_parameters()])
+    def setup(self, stage: str) -> None:
+        self._settings = []
 
-    def configure_optimizer(self, parameters: list[nn.Parameter]) -> Any:
-        """One optimizer by `optimizer_config`, and its schedule if there is one."""
+    def configure_optimizers(self) -> Any:
+        return self.configure_optimizer(self.parameter_groups())
+
+    def parameter_groups(self) -> list[Any]:
+        """What the optimizer gets: parameters, or groups of them with settings of their own."""
+        return [p for _, p in self.trained_parameters()]
+
+    def configure_optimizer(self, parameters: list[Any]) -> Any:
+        """One optimizer by `optimizer_config` for parameters or groups of them, and its schedule if there is one.
+
+        Raises `Fault` RES05 if the state of a resumed checkpoint is that of another optimizer.
+        """
         optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
+        self._settings.append(settings_of(optimizer))
+        require_same_kind(self._stored_settings, self._settings)
         if self.scheduler_config is None:
             return {"optimizer": optimizer}
         factor: Callable[[int], float] = instantiate_from_config(self.scheduler_config)
         # A bare function: LambdaLR would store a schedule object's fields and bring them back over changed settings.
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_train_start(self) -> None:
+        """Settings that were changed for a resume take effect: with its state an optimizer got the old ones back."""
+        if self._stored_settings:
+            schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
+            apply_changes(self.trainer.optimizers, schedules, self._stored_settings, self._settings)
+
+    def current_rate(self) -> float:
+        """The learning rate of the step at work; of the first optimizer's first group where there are more."""
+        return self.trainer.optimizers[0].param_groups[0]["lr"]
 
     # Steps
 
@@ -231,6 +256,7 @@ class TrainedModel(LightningModule):
             state |= {EMA_PREFIX + name: tensor for name, tensor in averaged.items()}
             checkpoint["ema"] = ema.resume_state(rename=self.to_disk)
         checkpoint["state_dict"] = state
+        checkpoint["optimizer_settings"] = self._settings
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state: dict[str, Tensor] = checkpoint["state_dict"]
@@ -241,5 +267,6 @@ class TrainedModel(LightningModule):
         rest = self.from_disk(rest)
         checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
+        self._stored_settings = checkpoint.get("optimizer_settings", [])
         if self.model_ema is not None:  # strategies that restore after set-up built it already
             self._build_ema()

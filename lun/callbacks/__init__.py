@@ -9,6 +9,7 @@ _MODULES = {
     "AtomicIO": "atomic",
     "Checkpoint": "checkpointing",
     "FinalCheckpoint": "checkpointing",
+    "Divergence": "divergence",
     "Export": "export",
     "Stops": "stops",
     "ImageLogger": "images",

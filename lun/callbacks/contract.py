@@ -26,6 +26,9 @@ class TrainingData(Protocol):
     def state_dict_of_data(self) -> dict[str, int | str]:
         """What the order of examples depends on: n, global_batch, fingerprint, seed."""
 
+    def files(self, micro: int | None = None) -> list[str]:
+        """What this rank reads in the step at work, all of it or one micro-batch, by name."""
+
 
 def model_of(pl_module: LightningModule) -> TrainedModel:
     return cast(TrainedModel, pl_module)

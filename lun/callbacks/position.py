@@ -27,6 +27,7 @@ class FollowPosition(Callback):
 
     stored_attempt the attempt that wrote the file which is resumed, None without one
     dirty          true between the start of an optimizer step and the position's move: weights and position disagree
+    diverged       training ends because its numbers are not finite any more; what is saved now says so
     """
 
     def __init__(self, attempt: int = 1, resumed_from: str | None = None, slot: int | None = None) -> None:
@@ -34,6 +35,7 @@ class FollowPosition(Callback):
         self.resumed_from = resumed_from
         self.slot = slot
         self.dirty = False
+        self.diverged = False
         self.stored_attempt: int | None = None
         self._optimizer_steps: int | None = None
 
@@ -81,7 +83,7 @@ class FollowPosition(Callback):
             "resumed_from": self.resumed_from,
             "threads": torch.get_num_threads(),
             "torch": str(torch.__version__),
-        }
+        } | ({"diverged": True} if self.diverged else {})
 
 
 def follower(trainer: Trainer) -> FollowPosition:

@@ -68,17 +68,31 @@ def cause(error: BaseException) -> str:
 
 
 def not_finite(trainer: Trainer, step: int) -> Fault:
-    """TRN01, with the newest file that this process knows to be good."""
-    written = getattr(trainer.strategy.checkpoint_io, "written", None)
-    kept = relative(trainer, written) if written else follower(trainer).resumed_from
-    resume = f"{kept} (finite) is kept" if kept else "nothing was saved before"
+    """TRN01 for weights that are spoilt already."""
     return Fault(
         "TRN01",
         f"weights became NaN or infinite by step {step}; stopped without saving them",
-        why=f"the learning rate is too high for this model, batch and precision; {resume}",
+        why=f"the learning rate is too high for this model, batch and precision; {kept_file(trainer)}",
         fix="a lower model.base_learning_rate, or precision bf16-mixed, or lightning.trainer.gradient_clip_val=1.0"
-        + (f";  then --resume {run_directory(trainer) / kept}" if kept else ""),
+        + resume_from(trainer),
     )
+
+
+def kept_file(trainer: Trainer) -> str:
+    """`checkpoints/every-2k-steps.ckpt (finite) is kept`: the newest file that this process knows to be good."""
+    kept = _kept(trainer)
+    return f"{kept} (finite) is kept" if kept else "nothing was saved before"
+
+
+def resume_from(trainer: Trainer) -> str:
+    """How to go on from that file, as the end of a fix; empty where there is none."""
+    kept = _kept(trainer)
+    return f";  then --resume {run_directory(trainer) / kept}" if kept else ""
+
+
+def _kept(trainer: Trainer) -> str | None:
+    written = getattr(trainer.strategy.checkpoint_io, "written", None)
+    return relative(trainer, written) if written else follower(trainer).resumed_from
 
 
 def could_not_save(trainer: Trainer, path: Path, failure: BaseException, then: str) -> Fault:

@@ -171,6 +171,14 @@ class DataModuleFromConfig(LightningDataModule):
         """How often the training set was read in full."""
         return self._law.epoch(self.position.slot) if self.position else 0
 
+    def files(self, micro: int | None = None) -> list[str]:
+        """The pictures that this rank reads in the step at work: those of one micro-batch, or all."""
+        assert self.position is not None
+        start, offers = self._law.beginning(self.position.slot), Offers(self.dataset("train"))
+        micros = range(self.window.accumulate) if micro is None else [micro]
+        places = (place for number in micros for place in self.window.places(start, number))
+        return [offers.path(self._law.key(place).example) for place in places]
+
     def fingerprint(self) -> str:
         """What tells the training set from another: the dataset's own, else its class and length."""
         if self.buckets is not None:

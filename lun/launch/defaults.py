@@ -5,6 +5,7 @@ from typing import Any
 DEFAULTS: dict[str, Any] = {
     "lightning": {
         "callbacks": {
+            "divergence": {"target": "lun.callbacks.Divergence"},
             "progress": {"target": "lun.callbacks.SmoothedProgressBar"},
             "throughput": {"target": "lun.callbacks.Throughput"},
             "image_logger": {"target": "lun.callbacks.ImageLogger"},

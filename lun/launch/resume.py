@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.callbacks.atomic import peek, unreadable
+from lun.callbacks.atomic import peek, spoilt, unreadable
 from lun.launch.rundir import LATEST, RunDirectory
 
 log = logging.getLogger(__name__)
 
 ENOUGH_TO_GO_ON = ("state_dict", "global_step")
+DIVERGED = "it was saved when training had diverged; to go on from it with other settings, name the file"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Candidate:
     attempt: int
     stored: Mapping[str, Any]
 
+    @property
+    def diverged(self) -> bool:
+        """Whether it was saved when training ended because its numbers were not finite any more."""
+        return bool(self.stored.get("diverged"))
+
 
 def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     """The checkpoint that `--resume target` means.
@@ -55,7 +61,8 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     target   a file, a run directory (or a folder in its checkpoints/), or None for the latest run in `logdir`
 
     In a run the newest is the highest step of the latest attempt that saved; where that saved nothing, the file that
-    it had resumed. Files that are damaged are passed over with a warning. Raises `Fault` RES01 if there is nothing to
+    it had resumed. Files that are damaged, hold NaN, or were saved when training diverged are passed over with a
+    warning; the last kind may be named. Raises `Fault` RES01 if there is nothing to
     resume and RES02 if the file is not one of a run.
     """
     path = logdir / LATEST if target is None else Path(target)
@@ -138,7 +145,7 @@ def _candidate(path: Path) -> Candidate | None:
 
 def _newest_whole(run: RunDirectory, candidates: list[Candidate], damaged: dict[Path, str]) -> Candidate | None:
     for candidate in _by_preference(run, candidates):
-        reason = unreadable(candidate.path)
+        reason = DIVERGED if candidate.diverged else unreadable(candidate.path) or spoilt(candidate.path)
         if reason is None:
             return candidate
         damaged[candidate.path] = reason

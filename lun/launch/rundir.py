@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from lun.callbacks.text import write_text
 from lun.launch.ranks import process_rank
 from lun.launch.record import RunRecord
 
@@ -144,19 +145,6 @@ class RunDirectory:
         except (OSError, ValueError):  # a 2022 run has none
             return {}
         return dict(rows) if isinstance(rows, Mapping) else {}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file as a whole, so that a reader or a crash never meets half of it."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _make(wanted: Path) -> Path:

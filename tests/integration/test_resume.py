@@ -14,12 +14,12 @@ STEPS = 12
 @pytest.mark.parametrize(
     ("cuts", "settings"),
     [
-        ([5], []),
+        ([5], ["model.params.cond_stage_lr_multiple=0.5"]),
         ([3, 7, 8], ["lightning.trainer.accumulate_grad_batches=3"]),
         ([6, 11], ["data.params.num_workers=2"]),
         ([4], ["lightning.trainer.precision=bf16-mixed", "data.params.batch_size=4"]),
     ],
-    ids=["mid-epoch", "accumulation, three times", "workers", "bf16"],
+    ids=["mid-epoch, text encoder at half the rate", "accumulation, three times", "workers", "bf16"],
 )
 def test_a_chain_of_resumes_equals_the_straight_run(
     lun: Lun, tmp_path: Path, cuts: list[int], settings: list[str]

@@ -1,6 +1,5 @@
 """DDPM in pixel space and LatentDiffusion: what is noised, what it is told, and what is logged."""
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,12 +17,12 @@ from ldm.models.base import PartSize, TrainedModel
 from ldm.models.diffusion import preview, weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.masks import latent_mask
+from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
+from ldm.models.optimizer_settings import with_rate
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
-
-log = logging.getLogger(__name__)
 
 
 class DiffusionWrapper(nn.Module):
@@ -154,9 +153,6 @@ class DDPM(TrainedModel):
         assert self.model is not None
         return self.objective(self.model, x0, cond, draws, latent_mask(batch.get("mask"), x0), batch.get("weight"))
 
-    def current_rate(self) -> float:
-        return self.trainer.optimizers[0].param_groups[0]["lr"]
-
     # Validation: the raw weights batch by batch, then the averaged ones in a single swap over what was encoded already
 
     def on_validation_epoch_start(self) -> None:
@@ -207,6 +203,7 @@ class LatentDiffusion(DDPM):
 
     scale_factor   multiplies the first stage's latents so that they have about unit variance; `scale_by_std` measures
                    it on the first batch instead
+    cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
     ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
                    2022, arXiv 2207.12598)
     mask           for networks that inpaint: draws which part of a picture they have to make up
@@ -223,6 +220,7 @@ class LatentDiffusion(DDPM):
         cond_stage_config: Recipe,
         cond_stage_key: str = "caption",
         cond_stage_trainable: bool = False,
+        cond_stage_lr_multiple: float = 1.0,
         ucg_rate: float = 0.0,
         scale_factor: float = 1.0,
         scale_by_std: bool = False,
@@ -236,6 +234,7 @@ class LatentDiffusion(DDPM):
         self.cond_stage_config = cond_stage_config
         self.cond_stage_key = cond_stage_key
         self.cond_stage_trainable = cond_stage_trainable
+        self.cond_stage_lr_multiple = cond_stage_lr_multiple
         self.ucg_rate = ucg_rate
         # CompVis stores the factor exactly when it was measured; NaN means not yet.
         factor = torch.tensor(math.nan if scale_by_std else scale_factor)
@@ -265,6 +264,11 @@ class LatentDiffusion(DDPM):
             "cond_stage_model.": self.cond_stage_model,
         }
 
+    def parameter_groups(self) -> list[Any]:
+        """The text encoder's parameters apart, since their learning rate may be another."""
+        rate = self.learning_rate * self.cond_stage_lr_multiple
+        return with_rate(super().parameter_groups(), self.cond_stage_model, rate)
+
     def train(self, mode: bool = True) -> "LatentDiffusion":
         """Frozen parts stay in evaluation mode: dropout in them would be noise that nothing can learn from."""
         super().train(mode)
@@ -276,17 +280,7 @@ class LatentDiffusion(DDPM):
     def on_fit_start(self) -> None:
         super().on_fit_start()
         if self.scale_factor.isnan():
-            self.measure_scale_factor()
-
-    @torch.no_grad()
-    def measure_scale_factor(self) -> None:
-        """Set `scale_factor` to 1 / standard deviation of the first batch's latents (rank 0's, for all ranks)."""
-        batch = next(iter(self.trainer.datamodule.train_dataloader()))
-        self.scale_factor.fill_(1.0)
-        source = "moments" if "moments" in batch else self.first_stage_key
-        latents = self.encode({**batch, source: batch[source].to(self.device)}, self.draws(batch))
-        self.scale_factor.fill_(self.trainer.strategy.broadcast(1.0 / latents.std().item()))
-        log.info("scale_factor %.5f, measured on the first batch", self.scale_factor.item())
+            measure_scale_factor(self)
 
     @torch.no_grad()
     def encode(self, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor:

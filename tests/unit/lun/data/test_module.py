@@ -90,6 +90,18 @@ def test_training_follows_the_position():
     assert len(loader) == 20
 
 
+def test_the_files_of_the_step_at_work_are_named():
+    module = data(train={"target": "lun.data.local.Local", "params": {"data_root": str(DEMO / "train"), "size": 32}})
+    module.follow(Position(step=3, slot=24), Window(2, accumulate=2, world_size=2, rank=1), seed=0, total_steps=10)
+    batches = [next(loader) for loader in [iter(module.train_dataloader())] for _ in range(2)]
+    named = [module.files(0), module.files(1)]
+    assert module.files() == named[0] + named[1]
+    for batch, files in zip(batches, named, strict=True):
+        for caption, file in zip(batch["caption"], files, strict=True):
+            assert Path(file).is_file()
+            assert (Path(file).parents[1] / "txt" / Path(file).with_suffix(".txt").name).read_text().strip() == caption
+
+
 def test_what_a_resume_compares():
     module = data(train=recipe(5, "Drawn"))
     module.follow(Position(slot=12), Window(2, accumulate=3, world_size=2, rank=1), seed=7, total_steps=10)

@@ -121,6 +121,33 @@ def test_damaged_files_are_passed_over_with_a_warning(logdir, caplog):
     assert [name for name in "abcd" if f"{name}.ckpt" in caplog.text] == ["b", "c", "d"]
 
 
+def change(path: Path, **changes: object) -> None:
+    torch.save(torch.load(path, weights_only=True) | changes, path)
+
+
+def test_a_file_saved_when_training_had_diverged_is_never_preferred_but_may_be_named(logdir, caplog):
+    run = make_run(logdir)
+    before, after = save(run, "every.ckpt", 1000), save(run, "on_exception.ckpt", 1203)
+    change(after, lun={"position": {"step": 1203}, "attempt": 1, "diverged": True})
+    assert find_checkpoint(str(run.path)).checkpoint == before
+    assert "on_exception.ckpt: it was saved when training had diverged" in caplog.text
+    assert find_checkpoint(str(after)).checkpoint == after
+    before.unlink()
+    with pytest.raises(Fault, match="RES01.*no whole checkpoint") as caught:
+        find_checkpoint(str(run.path))
+    assert "checkpoints/on_exception.ckpt: it was saved when" in caught.value.why
+
+
+def test_a_file_with_nan_in_its_weights_is_passed_over_and_one_with_masks_is_not(logdir, caplog):
+    run = make_run(logdir)
+    before, after = save(run, "a.ckpt", 1), save(run, "b.ckpt", 2)
+    masked = torch.full((9,), -float("inf"))
+    change(before, state_dict={"cond_stage_model.attn_mask": masked, "steps": torch.tensor(3)})
+    change(after, state_dict={"model.w": torch.tensor([1.0, float("nan")])})
+    assert find_checkpoint(str(run.path)).checkpoint == before
+    assert "b.ckpt: its weights model.w hold NaN" in caplog.text
+
+
 def test_a_damaged_file_that_was_named_is_a_fault(logdir):
     path = save(make_run(logdir), "a.ckpt", 1)
     path.write_bytes(path.read_bytes()[:-500])

@@ -1,0 +1,93 @@
+"""Optimizers over a resume: what the config says holds, what an optimizer found out by itself stays as stored."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from ldm.errors import Fault
+
+Settings = dict[str, Any]
+"""`optimizer`: its import path; `groups`: what the config gives each group (learning rate, betas, ...); `sizes`: how
+many parameters each group holds."""
+
+PLAIN = (bool, int, float, str, tuple, list)
+
+
+def with_rate(parameters: Sequence[nn.Parameter], part: nn.Module, rate: float) -> list[Any]:
+    """Two groups: `parameters` without those of `part`, and those, at a learning rate of their own.
+
+    Where `part` trains nothing, `parameters` as they are.
+    """
+    inside = {id(parameter) for parameter in part.parameters()}
+    own = [parameter for parameter in parameters if id(parameter) in inside]
+    others = [parameter for parameter in parameters if id(parameter) not in inside]
+    return [{"params": others}, {"params": own, "lr": rate}] if own else list(parameters)
+
+
+def settings_of(optimizer: Optimizer) -> Settings:
+    """What a freshly built optimizer was told; the learning rate is that before any schedule."""
+    groups = [
+        {name: value for name, value in group.items() if _is_setting(name, value)} for group in _groups(optimizer)
+    ]
+    for group, own in zip(groups, _groups(optimizer), strict=True):
+        group["lr"] = float(own.get("initial_lr", own["lr"]))
+    return {
+        "optimizer": f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
+        "groups": groups,
+        "sizes": [len(group["params"]) for group in _groups(optimizer)],
+    }
+
+
+def require_same_kind(stored: Sequence[Settings], now: Sequence[Settings]) -> None:
+    """Raise `Fault` RES05 where a stored optimizer's state means nothing to the one that the config names."""
+    for before, after in zip(stored, now, strict=False):
+        if before["optimizer"] != after["optimizer"]:
+            raise _another(f"optimizer: {before['optimizer']} -> {after['optimizer']}")
+        if before["sizes"] != after["sizes"]:
+            raise _another(f"trained tensors: {before['sizes']} -> {after['sizes']}")
+
+
+def apply_changes(
+    optimizers: Iterable[Optimizer], schedules: Iterable[Any], stored: Sequence[Settings], now: Sequence[Settings]
+) -> None:
+    """Give restored optimizers what the config says otherwise than at the last start.
+
+    Restoring brings back all settings of a group, so that a lower learning rate would have no effect; and some
+    optimizers keep state of their own beside them, which must stay.
+    """
+    by_optimizer = {id(schedule.optimizer): schedule for schedule in schedules}
+    for optimizer, before, after in zip(optimizers, stored, now, strict=True):
+        for group, old, new in zip(_groups(optimizer), before["groups"], after["groups"], strict=True):
+            group.update({name: value for name, value in new.items() if name != "lr" and old.get(name) != value})
+            if new["lr"] != old["lr"]:
+                group["lr"] = new["lr"]
+                group.update({"initial_lr": new["lr"]} if "initial_lr" in group else {})
+        if before != after and (schedule := by_optimizer.get(id(optimizer))) is not None:
+            _follow(schedule, optimizer)
+
+
+def _follow(schedule: Any, optimizer: Optimizer) -> None:
+    """Make a LambdaLR scale today's learning rates from the step on where it stands."""
+    schedule.base_lrs = [group["initial_lr"] for group in _groups(optimizer)]
+    for group, factor in zip(_groups(optimizer), schedule.lr_lambdas, strict=True):
+        group["lr"] = group["initial_lr"] * factor(schedule.last_epoch)
+
+
+def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:
+    return optimizer.param_groups
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    return name not in ("params", "initial_lr") and (value is None or isinstance(value, PLAIN))
+
+
+def _another(change: str) -> Fault:
+    return Fault(
+        "RES05",
+        "the optimizer's stored state does not fit this configuration",
+        where="model.params.optimizer_config, model.params",
+        why=change,
+        fix="the setting of the run's configs/resolved.yaml; or a new run from its weights: --init-from FILE",
+    )

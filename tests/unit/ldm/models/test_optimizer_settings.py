@@ -1,0 +1,83 @@
+"""What a config says of an optimizer, against what a checkpoint brings back."""
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from ldm.errors import Fault
+from ldm.models.optimizer_settings import apply_changes, require_same_kind, settings_of, with_rate
+
+
+def adamw(**settings) -> torch.optim.AdamW:
+    return torch.optim.AdamW(nn.Linear(2, 2).parameters(), **{"lr": 1e-3} | settings)
+
+
+def resumed(before, after):
+    """`after` with the state of `before` restored, and the changes applied."""
+    stored, now = settings_of(before), settings_of(after)
+    after.load_state_dict(before.state_dict())
+    apply_changes([after], [], [stored], [now])
+    return after.param_groups[0]
+
+
+def test_what_was_changed_holds_and_what_was_not_stays_restored():
+    before = adamw(betas=(0.9, 0.99))
+    before.param_groups[0]["found_out_by_itself"] = 7.5
+    group = resumed(before, adamw(lr=2e-4, weight_decay=0.3, betas=(0.9, 0.99)))
+    assert (group["lr"], group["weight_decay"], group["found_out_by_itself"]) == (2e-4, 0.3, 7.5)
+
+
+def test_a_setting_that_the_optimizer_moved_itself_is_left_where_it_is():
+    before, after = adamw(), adamw()
+    stored, now = settings_of(before), settings_of(after)
+    before.param_groups[0]["lr"] = 0.5
+    after.load_state_dict(before.state_dict())
+    apply_changes([after], [], [stored], [now])
+    assert after.param_groups[0]["lr"] == 0.5
+
+
+def test_a_schedule_scales_the_new_rate_from_the_same_step_on():
+    before, after = adamw(), adamw(lr=4e-4)
+    schedules = [LambdaLR(optimizer, lambda step: 1 / (1 + step)) for optimizer in (before, after)]
+    stored, now = settings_of(before), settings_of(after)
+    for _ in range(3):
+        before.step()
+        schedules[0].step()
+    after.load_state_dict(before.state_dict())
+    schedules[1].load_state_dict(schedules[0].state_dict())
+    apply_changes([after], [schedules[1]], [stored], [now])
+    assert after.param_groups[0]["lr"] == 1e-4
+    after.step()
+    schedules[1].step()
+    assert after.param_groups[0]["lr"] == pytest.approx(8e-5)
+
+
+def test_nothing_changed_changes_nothing():
+    before, after = adamw(), adamw()
+    schedule = LambdaLR(after, lambda step: 0.3)
+    schedule.base_lrs = ["untouched"]
+    stored = settings_of(before)
+    apply_changes([after], [schedule], [stored], [stored])
+    assert schedule.base_lrs == ["untouched"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1e-3), torch.optim.AdamW([nn.Parameter(torch.ones(1))], lr=1e-3)],
+    ids=["another class", "other parameters"],
+)
+def test_state_of_another_optimizer_is_refused(other):
+    with pytest.raises(Fault, match="RES05"):
+        require_same_kind([settings_of(adamw())], [settings_of(other)])
+    require_same_kind([], [settings_of(other)])
+
+
+def test_a_part_gets_a_group_of_its_own_with_its_rate():
+    whole = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
+    parameters = list(whole.parameters())
+    groups = with_rate(parameters, whole[1], 0.25)
+    assert [len(group["params"]) for group in groups] == [2, 2]
+    optimizer = torch.optim.AdamW(groups, lr=1.0)
+    assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.25]
+    assert with_rate(parameters[:2], whole[1], 0.25) == parameters[:2]

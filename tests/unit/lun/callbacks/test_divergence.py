@@ -1,0 +1,171 @@
+import logging
+from itertools import pairwise
+
+import pytest
+import torch
+from lightning.pytorch.plugins.precision import MixedPrecision
+
+from ldm.errors import Fault
+from lun.callbacks import Checkpoint, Divergence, FinalCheckpoint
+from lun.callbacks.atomic import peek
+from lun.callbacks.divergence import measure, sound
+
+NAN, INF = float("nan"), float("inf")
+
+
+def losing(module, steps, value=NAN, micro=None):
+    """Make the loss `value` in the given steps, in all micro-batches or one."""
+    real, seen = module.training_step, []
+
+    def step(batch, batch_idx):
+        seen.append(module.position.step)
+        bad = module.position.step in steps and micro in (None, seen.count(module.position.step) - 1)
+        loss = real(batch, batch_idx)
+        return loss * value if bad else loss
+
+    module.training_step = step
+    return module
+
+
+def spoiling_gradient(module, steps, value=NAN):
+    """Make one gradient `value` in the given steps, while the loss stays finite."""
+    module.net.weight.register_hook(
+        lambda gradient: gradient + (value if module.position.step in steps else 0.0) * torch.eye(1, 3)
+    )
+    return module
+
+
+def fault_of(tiny) -> Fault:
+    with pytest.raises(Fault, match="TRN01") as caught:
+        tiny.fit()
+    return caught.value
+
+
+@pytest.mark.parametrize("value", [NAN, INF])
+@pytest.mark.parametrize("spoil", [losing, spoiling_gradient])
+def test_a_step_that_is_not_finite_stops_the_run_before_it_is_written(training, spoil, value):
+    straight = training(3).fit().module
+    tiny = training(9, Divergence())
+    spoil(tiny.module, {3}, value)
+    fault = fault_of(tiny)
+    assert tiny.module.position.step == 3
+    assert torch.equal(tiny.module.net.weight, straight.net.weight)
+    assert "at step 4; stopped before the weights were changed" in fault.what
+    assert fault.what.startswith("loss became" if spoil is losing else "gradient became")
+
+
+def test_the_message_tells_history_rate_pictures_and_what_is_kept(training, tmp_path):
+    tiny = training(20, Divergence(), Checkpoint("every", every_n_train_steps=5))
+    losing(tiny.module, {12})
+    fault = fault_of(tiny)
+    why = fault.why
+    assert "steps 3 to 12: loss " in why
+    assert len(why.split("loss ")[1].split("\n")[0].split()) == 10
+    assert "learning rate 0.00385, precision 32-true" in why
+    assert "pictures: 24.png, 25.png\n" in why
+    assert why.endswith("checkpoints/every.ckpt (finite) is kept")
+    assert fault.fix.endswith(f"then --resume {tmp_path}/checkpoints/every.ckpt")
+
+
+def test_of_several_micro_batches_only_the_bad_one_is_named(training):
+    tiny = training(9, Divergence(), accumulate=3)
+    losing(tiny.module, {2}, micro=1)
+    assert "pictures: 14.png, 15.png\n" in fault_of(tiny).why
+
+
+def test_where_only_the_gradient_is_bad_the_whole_step_is_named(training):
+    tiny = training(9, Divergence(), accumulate=3)
+    spoiling_gradient(tiny.module, {2})
+    assert "pictures: 12.png, 13.png, 14.png, 15.png, 16.png, 17.png\n" in fault_of(tiny).why
+
+
+def test_up_to_so_many_steps_in_a_row_are_left_out(training, caplog):
+    tiny = training(9, Divergence(skip_steps=2))
+    losing(tiny.module, {2, 3, 6})
+    weights = []
+    completed = tiny.module.window_completed
+    tiny.module.window_completed = lambda n: (completed(n), weights.append(tiny.module.net.weight.detach().clone()))
+    tiny.fit()
+    assert tiny.module.position.step == 9
+    moved = [not torch.equal(a, b) for a, b in pairwise(weights)]
+    assert moved == [True, False, False, True, True, False, True, True]
+    assert caplog.text.count("step left out") == 3
+    assert "loss became NaN at step 4; step left out (2 of 2)" in caplog.text
+
+
+def test_one_more_than_that_stops_the_run(training):
+    tiny = training(9, Divergence(skip_steps=2))
+    losing(tiny.module, {2, 3, 4})
+    assert "at step 5" in fault_of(tiny).what
+
+
+def test_two_optimizers_stepped_by_hand_are_both_watched(training):
+    tiny = training(9, Divergence(), manual=True, accumulate=2)
+    tiny.module.second.register_hook(lambda gradient: gradient * (NAN if tiny.module.position.step == 3 else 1))
+    before = []
+    tiny.module.second.register_hook(lambda gradient: before.append(tiny.module.second.detach().clone()))
+    assert fault_of(tiny).what.startswith("gradient became NaN at step 4")
+    assert torch.equal(tiny.module.second.detach(), before[-1])
+
+
+def test_the_state_before_the_step_is_kept_and_says_that_training_diverged(training, tmp_path):
+    tiny = training(9, Divergence(), FinalCheckpoint())
+    losing(tiny.module, {3})
+    fault_of(tiny)
+    kept = peek(tmp_path / "checkpoints/on_exception.ckpt")
+    assert kept["lun"]["position"]["step"] == 3
+    assert kept["lun"]["diverged"] is True
+
+
+def test_half_a_step_of_two_optimizers_is_not_kept(training, tmp_path):
+    tiny = training(9, Divergence(), FinalCheckpoint(), manual=True)
+    tiny.module.second.register_hook(lambda gradient: gradient * (NAN if tiny.module.position.step == 3 else 1))
+    fault_of(tiny)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_healthy_run_is_the_same_with_and_without_it_and_is_not_marked(training, tmp_path):
+    plain = training(5, accumulate=2).fit().module
+    watched = training(5, Divergence(skip_steps=1), FinalCheckpoint(), accumulate=2).fit().module
+    assert torch.equal(plain.net.weight, watched.net.weight)
+    assert "diverged" not in peek(tmp_path / "checkpoints/last.ckpt")["lun"]
+
+
+def with_scaler(training, steps, scale):
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=10**6)
+    precision = MixedPrecision("16-mixed", "cpu", scaler)
+    return training(steps, Divergence(), plugins=[precision]), scaler
+
+
+def test_steps_that_the_scaler_leaves_out_are_no_fault(training):
+    tiny, scaler = with_scaler(training, 9, 2.0**10)
+    spoiling_gradient(tiny.module, {1, 2, 3, 4, 5, 6, 7}, INF)
+    tiny.fit()
+    assert tiny.module.position.step == 9
+    assert scaler.get_scale() == 2.0**3
+
+
+def test_several_in_a_row_at_the_least_scale_are_a_fault(training):
+    tiny, _ = with_scaler(training, 99, 4.0)
+    losing(tiny.module, set(range(2, 99)))
+    assert "loss became NaN at step 9" in fault_of(tiny).what  # 4, 2, then five at 1 and below
+    assert tiny.module.net.weight.isfinite().all()
+
+
+def test_losses_under_a_scaler_are_told_unscaled(training):
+    plain, scaled = training(20, Divergence()), with_scaler(training, 20, 2.0**10)[0]
+    losses = []
+    for tiny in (plain, scaled):
+        divergence = next(c for c in tiny.trainer.callbacks if isinstance(c, Divergence))
+        tiny.fit()
+        losses.append([entry.loss for course in divergence._courses.values() for entry in course.taken])
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+def test_a_norm_that_overflows_while_no_gradient_does_is_no_fault(caplog):
+    caplog.set_level(logging.INFO)
+    gradients = [torch.full((4,), 1e30)]
+    measured = measure(1, [torch.tensor(0.5)], gradients)
+    assert measured.norm == INF
+    assert sound(measured, gradients)
+    assert not sound(measured, [torch.tensor([1.0, NAN])])
