@@ -1,25 +1,27 @@
-"""`python -m lun.data.cache --base YAML ... --data_root DIR`: fill the cache of moments without training."""
+"""`python -m lun.data.cache --base YAML ... --data_root DIR`: fill the caches without training."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
 from ldm.errors import Fault
 from ldm.models.diffusion.weights import start_networks
 from ldm.util import instantiate_from_config
+from lun.data.caching import Cache
 from lun.data.moments.encoder import Encoder
-from lun.data.moments.fill import Share
-from lun.data.moments.settings import Cache
+from lun.data.shards.filling import Share
+from lun.data.texts.encoder import TextEncoder
 from lun.launch import cli, log
 from lun.launch.ending import reported
 from lun.launch.settings import read_settings
 
-PART = "first stage"
+FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fill the cache that a training with the same words would use; returns the exit code."""
+    """Fill the caches that a training with the same words would use; returns the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     return reported(lambda: _fill(words), words)
 
@@ -29,22 +31,29 @@ def _fill(words: list[str]) -> int:
     log.configure(None)
     config = read_settings(arguments, None).config
     data = instantiate_from_config(config["data"])
-    data.cache = data.cache or Cache()
+    cache = data.cache = data.cache or Cache()
     data.setup("fit")
     data.describe()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    data.cache_moments(Encoder(first_stage(config).to(device), device), Share())
+    networks = frozen_networks(config, cache.text)
+    data.cache_moments(Encoder(networks[FIRST_STAGE].to(device), device), Share())
+    if TEXT_ENCODER in networks:
+        data.cache_text(TextEncoder(networks[TEXT_ENCODER].to(device), device), Share())
     return 0
 
 
-def first_stage(config: dict) -> torch.nn.Module:
-    """The first stage of `config` with its weights, and nothing else of the model."""
+def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn.Module]:
+    """The first stage of `config`, and with `text` its text encoder unless that is trained, with their weights.
+
+    Raises `Fault` CFG08 for a model of pixels.
+    """
     model = instantiate_from_config(config["model"])
-    parts = {name: part for name, part in model.part_recipes().items() if name == PART}
-    if not parts:
+    wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
+    parts = {name: part for name, part in model.part_recipes().items() if name in wanted and not part.trained}
+    if FIRST_STAGE not in parts:
         raise Fault("CFG08", f"{type(model).__name__} has no first stage whose moments could be cached")
-    network = start_networks(parts, model.start())[PART]
-    return network.requires_grad_(False).eval()
+    networks = start_networks(parts, model.start())
+    return {name: network.requires_grad_(False).eval() for name, network in networks.items()}
 
 
 if __name__ == "__main__":

@@ -16,22 +16,16 @@ from numpy.typing import NDArray
 from lun.data.index_file import read_columns, write_columns
 from lun.data.metadata.columns import Array, Ragged, Strings
 from lun.data.metadata.table import NUMBERS, Table, concatenated
+from lun.data.place import cache_root
 
 log = logging.getLogger(__name__)
-
-
-def cache_folder() -> Path:
-    """`LUN_CACHE`, else the user's cache directory."""
-    if given := os.environ.get("LUN_CACHE"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lun"
 
 
 def index_path(root: Path, kind: str) -> Path:
     """Where the index of `root` lies; `kind` tells its parts from one another."""
     real = os.path.realpath(root)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:20]
-    return cache_folder() / "index" / f"{os.path.basename(real) or 'root'}-{digest}" / f"{kind}.columns"
+    return cache_root() / "index" / f"{os.path.basename(real) or 'root'}-{digest}" / f"{kind}.columns"
 
 
 @dataclass(frozen=True)

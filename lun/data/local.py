@@ -150,11 +150,34 @@ class Local:
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
         row = int(self.rows[index])
-        line = one_of(self._text(row).split("\n"), draws)
+        return self._made(row, one_of(self._text(row).split("\n"), draws), draws)
+
+    def _made(self, row: int, line: str, draws: Draws | None) -> str:
         if not self.selection.tags_from_text or self.rules.get("words") == "text":
             return self.compose(self.table.tags_of(row), line, draws)
         tags = split_tags(line, self.rules.get("split_tags", ","), self.rules.get("keep_separator"))
         return self.compose([*tags, *self._score_tag(row)], "", draws)
+
+    @property
+    def captions_settled(self) -> bool:
+        """Whether every access to an example gives one of its `settled_captions`."""
+        return not self.compose.draws
+
+    def settled_captions(self, index: int) -> list[str]:
+        """The captions of example `index` that do not change from access to access: what is worth being cached.
+
+        Each of several lines has its own; none are told where every access drops or shuffles tags.
+        """
+        if self.compose.always_draws:
+            return []
+        row = int(self.rows[index])
+        return list(dict.fromkeys(self._made(row, line, None) for line in self._text(row).split("\n")))
+
+    def written(self, index: int) -> tuple[str, list[str]]:
+        """(text, tags) of example `index` as its files have them, before any rule."""
+        row = int(self.rows[index])
+        tags = [] if self.selection.tags_from_text else self.table.tags_of(row)
+        return self._text(row).split("\n")[0], tags[: len(tags) - len(self._score_tag(row))]
 
     def _text(self, row: int) -> str:
         """The captions of a row, one to a line; those with a file of their own are read from it at each call."""

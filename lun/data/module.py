@@ -15,16 +15,19 @@ from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 from lun.data.buckets import Buckets, BucketSettings
 from lun.data.buckets_table import BucketTable, assign
+from lun.data.caching import Cache, CacheSettings
+from lun.data.hooks import call_hooks
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, available_cpus, loader_settings
 from lun.data.moments.encoder import Encoder
-from lun.data.moments.fill import Share
-from lun.data.moments.settings import Cache, CacheSettings
 from lun.data.offers import Offers
 from lun.data.order import Key, Law, Order, Size
 from lun.data.order_buckets import BucketOrder
 from lun.data.rejects import RejectedList
 from lun.data.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
+from lun.data.shards.filling import Share
+from lun.data.texts.embedder import CachedText
+from lun.data.texts.encoder import TextEncoder
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +39,8 @@ class DataModuleFromConfig(LightningDataModule):
 
     batch_size              examples of one micro-batch on one rank
     buckets                 read pictures at several sizes, each at the one that crops it least: see `Buckets`
-    cache                   keep the first stage's moments of all pictures on disk: true, or settings of `Cache`
+    cache                   keep the first stage's moments of all pictures, and what a frozen text encoder makes of
+                            their captions, on disk: true, or settings of `Cache`
     max_bad_fraction        share of the pictures that may turn out unreadable in a run; each is replaced and listed
     num_workers             loader processes a rank; by default as many as `batch_size`, at most one for each CPU
     shuffle_test_loader     read the test set in a shuffled order (always the same one)
@@ -149,7 +153,22 @@ class DataModuleFromConfig(LightningDataModule):
         for split in _SPLITS["fit"]:
             if self.has(split) and split not in self._cached:
                 dataset = self.dataset(split)
-                self._cached[split] = self.cache.of(dataset, self._read_at(split), encoder, available_cpus(), share)
+                self._cached[split] = self.cache.moments_of(
+                    dataset, self._read_at(split), encoder, available_cpus(), share
+                )
+
+    def cache_text(self, encoder: TextEncoder, share: Share) -> CachedText:
+        """Fill the cache with the captions of training and validation; returns what answers in the encoder's place."""
+        assert self.cache is not None
+        return self.cache.text_of(self._fitted(), encoder, share)
+
+    @property
+    def captions_settled(self) -> bool:
+        """Whether no access gives a caption that `cache_text` did not see."""
+        return all(getattr(dataset, "captions_settled", False) for dataset in self._fitted())
+
+    def _fitted(self) -> list[Any]:
+        return [self.dataset(split) for split in _SPLITS["fit"] if self.has(split)]
 
     def _read_at(self, split: str) -> dict[Size | None, np.ndarray]:
         """The examples that are read at each size."""
@@ -232,7 +251,7 @@ class DataModuleFromConfig(LightningDataModule):
         if self.cache is not None and split in _SPLITS["fit"] and split not in self._cached:
             raise RuntimeError("the cache was not filled: call cache_moments() before asking for loaders")
         dataset = self._cached.get(split) or self.dataset(split)
-        rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder)
+        rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder, split)
         return Loader(Keyed(dataset, seed), batches, law.another, rejected.add, **self._settings(split))
 
     def _folder(self) -> Path | None:
@@ -256,6 +275,7 @@ def _built(recipe: Recipe, split: str) -> Any:
     except Fault as fault:
         fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
         raise
+    call_hooks(dataset)
     if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
         raise Fault(
             "DAT08",

@@ -1,15 +1,21 @@
-"""Filling the cache of moments at the start of a run, once the first stage has its weights."""
+"""Filling the caches at the start of a run, once the frozen parts have their weights."""
+
+import logging
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ldm.errors import Fault
 from lun.data.module import DataModuleFromConfig
 from lun.data.moments.encoder import Encoder
-from lun.data.moments.fill import Share
+from lun.data.shards.filling import Share
+from lun.data.texts.encoder import TextEncoder
+
+log = logging.getLogger(__name__)
 
 
-class CacheMoments(Callback):
-    """Encodes what the cache lacks before the first loader is built; all ranks share the work."""
+class FillCaches(Callback):
+    """Encodes what the caches lack before the first loader is built; all ranks share the work."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         data: DataModuleFromConfig = trainer.datamodule
@@ -24,6 +30,13 @@ class CacheMoments(Callback):
             )
         share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)
         data.cache_moments(Encoder(first_stage, trainer.strategy.root_device), share)
+        if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):
+            pl_module.conditioner.embedder = data.cache_text(TextEncoder(encoder, trainer.strategy.root_device), share)
+            # Strategies that restore after set-up shard a model's parts, which then cannot be moved one by one.
+            if data.captions_settled and not trainer.strategy.restore_checkpoint_after_setup:
+                encoder.to("cpu")
+            else:
+                log.info("cache    captions are drawn anew, so that most of them are encoded as they come")
 
 
 def require_first_stage(model: LightningModule) -> LightningModule:
@@ -37,3 +50,11 @@ def require_first_stage(model: LightningModule) -> LightningModule:
         )
     part: LightningModule = model.first_stage_model
     return part
+
+
+def frozen_text_encoder(model: Any) -> Any:
+    """The part that reads captions; None where it is trained, since what it gives then changes from step to step."""
+    if getattr(model, "cond_stage_trainable", True):
+        log.info("cache    the text encoder is trained, so that what it gives is not kept")
+        return None
+    return model.cond_stage_model

@@ -22,7 +22,7 @@ from lun.data.sampler import Window
 from lun.data.tags import tag_frequency
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
-from lun.launch.cache import CacheMoments
+from lun.launch.cache import FillCaches
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
@@ -203,7 +203,7 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         own = build_callbacks(self.settings.lightning("callbacks"))
-        callbacks = [position, *([CacheMoments()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
+        callbacks = [position, *([FillCaches()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)

@@ -20,8 +20,8 @@ from lun.data.example import collate
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 from lun.data.moments.encoder import Encoder
-from lun.data.moments.fill import Share
 from lun.data.sampler import Window
+from lun.data.shards.filling import Share
 
 
 class Pooling(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""The cache of moments through the whole program."""
+"""The caches of moments and of captions through the whole program."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +13,7 @@ from lun.launch.cache import require_first_stage
 
 Lun = Callable[..., int]
 CACHE = ["data.params.cache=true"]
+FROZEN = ["model.params.cond_stage_trainable=false"]
 STEPS = 6
 
 
@@ -25,12 +26,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_cached_run_equals_the_plain_one_to_the_bit(
     lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pictures are encoded one by one in both, since a convolution's last bits depend on its batch."""
+    """With whole captions dropped by chance, and the text encoder put away once all captions are known.
+
+    Pictures are encoded one by one in both, since a convolution's last bits depend on its batch.
+    """
     monkeypatch.setattr("lun.data.moments.fill.BATCH", 1)
     states = []
     for name, settings in (("plain", []), ("cached", CACHE)):
         one = ["data.params.batch_size=1", f"lightning.trainer.max_steps={STEPS}"]
-        assert lun("-t", "-n", name, *settings, *one) == 0
+        assert lun("-t", "-n", name, *FROZEN, *settings, *one) == 0
         states.append(final_state(newest_run(tmp_path / "logs")))
     assert differences(*states) == []
 
@@ -55,16 +59,17 @@ def test_the_command_fills_what_training_then_reads(
 
     monkeypatch.chdir(repo_root)
     data = make_shapes(tmp_path / "shapes", [(32, 32)] * 3)
-    words = ["--base", "configs/demo/emoji.yaml", "--data_root", str(data)]
+    words = ["--base", "configs/demo/emoji.yaml", "--data_root", str(data), *FROZEN]
     words += [f"data.params.validation.params.data_root={data}", "data.params.batch_size=2"]
     assert main(words) == 0
     kept = sorted(cache.rglob("*.safetensors"))
-    assert len(kept) == 1
+    assert sorted(file.relative_to(cache).parts[0] for file in kept) == ["moments", "text"]
+    caplog.clear()
     train = [*words, *CACHE, "--logdir", str(tmp_path / "logs"), "-t", "lightning.trainer.max_steps=1"]
     train += ["lightning.callbacks.image_logger=null", "lightning.trainer.num_sanity_val_steps=0"]
     assert run([*train, "--accelerator", "cpu"]) == 0
-    assert sorted(cache.rglob("*.safetensors")) == kept
-    assert not any("to compute" in message for message in caplog.messages[-20:])
+    assert [file for file in sorted(cache.rglob("*.safetensors")) if "moments" in file.parts] == kept[:1]
+    assert not any("moments to compute" in message for message in caplog.messages)
 
 
 def test_a_precision_that_is_none_is_refused(lun: Lun) -> None:
@@ -74,3 +79,58 @@ def test_a_precision_that_is_none_is_refused(lun: Lun) -> None:
 def test_a_model_of_pixels_has_nothing_to_cache() -> None:
     with pytest.raises(Fault, match="has no first stage"):
         require_first_stage(LightningModule())
+
+
+def test_captions_are_encoded_once_over_two_runs(
+    lun: Lun, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    from ldm.modules.encoders.words import HashedWordEmbedder
+
+    tokenize = HashedWordEmbedder.tokenize
+    monkeypatch.setattr(
+        HashedWordEmbedder, "tokenize", lambda self, texts: asked.append(texts) or tokenize(self, texts)
+    )
+    run = ["-t", *FROZEN, *CACHE, "lightning.trainer.max_steps=3"]
+    assert lun(*run, "-n", "one") == 0
+    assert sum(map(len, asked)) == 11 + 2  # each caption, the empty one, and once more for the shape of an answer
+    asked.clear()
+    assert lun(*run, "-n", "two") == 0
+    assert asked == [[""]]
+
+
+def test_tags_are_shuffled_with_a_cache_as_without(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lun.data.moments.fill.BATCH", 1)
+    drawn = "data.params.train.params.captions={shuffle_tag_p: 0.5, tag_order: as_written, split_tags: ' '}"
+    states = []
+    for name, settings in (("plain", []), ("cached", CACHE)):
+        one = ["data.params.batch_size=1", "lightning.trainer.max_steps=4"]
+        assert lun("-t", "-n", name, *FROZEN, drawn, *settings, *one) == 0
+        states.append(final_state(newest_run(tmp_path / "logs")))
+    assert differences(*states) == []
+    assert any("are encoded as they come" in message for message in caplog.messages)
+
+
+def test_a_trained_text_encoder_is_not_cached(lun: Lun, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 0
+    assert not (cache / "text").exists()
+    assert any("the text encoder is trained" in message for message in caplog.messages)
+
+
+def test_captions_can_be_left_out_of_the_cache(lun: Lun, cache: Path) -> None:
+    assert lun("-t", *FROZEN, "data.params.cache={text: false}", "lightning.trainer.max_steps=1") == 0
+    assert (cache / "moments").exists() and not (cache / "text").exists()
+
+
+def test_a_full_disk_stops_the_filling_with_its_own_exit_code(
+    lun: Lun, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lun.data.shards.files.save_file", full)
+    assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 8
+    assert "error[DSK01]" in capsys.readouterr().err
+    assert list(cache.rglob("*.part")) == [] == list(cache.rglob("*.safetensors"))

@@ -303,7 +303,7 @@ class LatentDiffusion(DDPM):
         return replace(told, concat=surroundings(self, batch, self.mask)) if self.mask else told
 
     def condition_on(self, captions: list[str]) -> Conditioning:
-        return self._in_a_void(self.cond_stage_model(captions), len(captions))
+        return self._in_a_void(self.conditioner.embedder(captions), len(captions))
 
     def unconditional(self, count: int) -> Conditioning | None:
         return self._in_a_void(self.conditioner.unconditional(count), count)

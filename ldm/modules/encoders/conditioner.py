@@ -1,13 +1,18 @@
 """From a batch's captions to what the network is told."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 
 EMPTY = ""
+SIZES = ("original_size", "crop", "target_size")
+"""Keys of a batch, (b, 2) each, height before width, in the order of `Conditioning.sizes`."""
 
 
 class Conditioner:
@@ -28,12 +33,18 @@ class Conditioner:
         self.ucg_rate = ucg_rate
 
     def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
-        """Embed a batch's captions; their slots alone decide which are dropped, and without draws none is."""
+        """Embed a batch's captions; their slots alone decide which are dropped, and without draws none is.
+
+        Where the network is told sizes, those of the batch take the place of the embedder's.
+        """
         captions = list(batch[self.key])
         if draws is not None and self.ucg_rate:
             dropped = (draws.uniform("caption_dropout") < self.ucg_rate).tolist()
             captions = [EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)]
-        return self.embedder(captions)
+        told = self.embedder(captions)
+        if told.sizes is None or any(name not in batch for name in SIZES):
+            return told
+        return replace(told, sizes=torch.cat([batch[name] for name in SIZES], dim=1).to(told.sizes))
 
     def unconditional(self, count: int) -> Conditioning:
         """The empty caption, `count` times: what guidance steers away from."""

@@ -67,6 +67,16 @@ class Composer:
         self.prefix = params.get("prefix", "")
         self.suffix = params.get("suffix", "")
 
+    @property
+    def draws(self) -> bool:
+        """Whether a caption may come out differently at another access, for the same line of text."""
+        return not self.skip and bool(self.drops or self.shuffle_p or self.words == "either")
+
+    @property
+    def always_draws(self) -> bool:
+        """Whether hardly any access gives the caption that comes out without draws."""
+        return not self.skip and bool(self.drops or self.shuffle_p >= 1)
+
     def __call__(self, tags: Sequence[str], text: str, draws: Draws | None = None) -> str:
         """The caption of a picture; without `draws` nothing is left to chance: no shuffle, no dropout."""
         if self.skip:

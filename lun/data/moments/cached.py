@@ -12,8 +12,8 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.example import Example
 from lun.data.moments.contents import Contents
-from lun.data.moments.shards import ENTRY_BYTES, Shards
 from lun.data.order import Size
+from lun.data.shards.files import ENTRY_BYTES, Shards
 
 NEEDED = ("picture", "flipped", "caption", "preparation", "path")
 
@@ -114,5 +114,5 @@ class Cached:
         if place[0] < 0:
             path = self.dataset.path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
-        found: Any = self.shards.read(place)
+        found: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
         return {**found, "caption": self.dataset.caption(index, draws)}

@@ -1,10 +1,6 @@
-"""Filling the cache: every rank encodes its share of what is missing."""
+"""Filling the cache of moments: pictures are read by worker processes and encoded by size."""
 
-import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +12,12 @@ from torch.utils.data import DataLoader, Dataset
 from ldm.errors import Fault
 from lun.data.loader import guard_worker
 from lun.data.moments.cached import UNREADABLE, Wanted
-from lun.data.moments.shards import ENTRY_BYTES, Shards, Writer
 from lun.data.order import Size
-
-log = logging.getLogger(__name__)
+from lun.data.shards.files import ENTRY_BYTES, Shards, Writer
+from lun.data.shards.filling import steadily
 
 BATCH = 8
-FLUSH_SECONDS = 120.0
-TELL_SECONDS = 10.0
+WHAT = "moments"
 
 
 class Entry(NamedTuple):
@@ -33,15 +27,6 @@ class Entry(NamedTuple):
     example: int
     size: Size | None
     flipped: bool
-
-
-@dataclass(frozen=True)
-class Share:
-    """Which part of the work is this process's, and how it waits for the others."""
-
-    rank: int = 0
-    world_size: int = 1
-    wait: Callable[[], None] = lambda: None
 
 
 def missing_entries(wanted: Mapping[Any, Wanted], shards: Shards) -> list[Entry]:
@@ -58,7 +43,12 @@ def missing_entries(wanted: Mapping[Any, Wanted], shards: Shards) -> list[Entry]
 
 
 def fill(
-    dataset: Any, missing: Sequence[Entry], encode: Callable[[Tensor], Tensor], writer: Writer, workers: int
+    dataset: Any,
+    missing: Sequence[Entry],
+    writer: Writer,
+    encode: Callable[[Tensor], Tensor],
+    dtype: torch.dtype,
+    workers: int,
 ) -> None:
     """Encode `missing` and write it; pictures that cannot be read are left out, for the run to tell and replace."""
     if not missing:
@@ -70,24 +60,20 @@ def fill(
         collate_fn=list,
         worker_init_fn=_guard,
     )
-    done, begun, told, flushed = 0, time.monotonic(), time.monotonic(), time.monotonic()
-    for rows in loader:
-        for entries in _by_shape([row for row in rows if row is not None]):
-            _encode(entries, encode, writer)
-        done += len(rows)
-        now = time.monotonic()
-        if now - told > TELL_SECONDS or done == len(missing):
-            rate = done / max(now - begun, 1e-9)
-            log.info("cache    %d of %d moments, %.1f a second", done, len(missing), rate)
-            told = now
-        if now - flushed > FLUSH_SECONDS:
-            writer.flush()
-            flushed = now
-    writer.flush()
+
+    def add(rows: list[Row | None]) -> int:
+        for alike in _by_shape([row for row in rows if row is not None]):
+            _encode(alike, encode, dtype, writer)
+        return len(rows)
+
+    steadily(loader, add, writer, len(missing), WHAT)
 
 
 def _guard(worker: int) -> None:
     guard_worker(worker, 0)
+
+
+Row = tuple[Entry, Mapping[str, Tensor]]
 
 
 class _Pictures(Dataset[Any]):
@@ -100,7 +86,7 @@ class _Pictures(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __getitem__(self, number: int) -> tuple[Entry, Mapping[str, Tensor]] | None:
+    def __getitem__(self, number: int) -> Row | None:
         entry = self.entries[number]
         try:
             return entry, self.dataset.picture(entry.example, entry.flipped, entry.size)
@@ -110,16 +96,13 @@ class _Pictures(Dataset[Any]):
             return None
 
 
-Row = tuple[Entry, Mapping[str, Tensor]]
-
-
 def _by_shape(rows: list[Row]) -> Iterator[list[Row]]:
     shapes = dict.fromkeys(tuple(picture["image"].shape) for _, picture in rows)
     for shape in shapes:
         yield [row for row in rows if tuple(row[1]["image"].shape) == shape]
 
 
-def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], writer: Writer) -> None:
+def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dtype, writer: Writer) -> None:
     moments = encode(torch.stack([torch.as_tensor(picture["image"]).float() for _, picture in rows]))
     for (entry, picture), own in zip(rows, moments, strict=True):
         if not own.isfinite().all():
@@ -133,27 +116,4 @@ def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], writer: Writer)
         tensors = {"moments": own}
         if "mask" in picture:
             tensors["mask"] = adaptive_avg_pool2d(picture["mask"][None].float(), (own.shape[-2], own.shape[-1]))[0]
-        writer.add(entry.name, tensors)
-
-
-def fill_together(
-    dataset: Any,
-    wanted: Mapping[Any, Wanted],
-    encode: Callable[[Tensor], Tensor],
-    folder: Path,
-    dtype: torch.dtype,
-    workers: int,
-    share: Share,
-) -> Shards:
-    """Every rank fills its share; then whoever sees no shared folder fills the rest for itself."""
-    missing = missing_entries(wanted, Shards(folder))
-    if missing and share.rank == 0:
-        log.info("cache    %d moments to compute, kept in %s", len(missing), folder)
-    fill(dataset, missing[share.rank :: share.world_size], encode, Writer(folder, dtype), workers)
-    share.wait()
-    shards = Shards(folder)
-    if share.world_size > 1 and (rest := missing_entries(wanted, shards)):
-        fill(dataset, rest, encode, Writer(folder, dtype), workers)
-        shards = Shards(folder)
-    share.wait()
-    return shards
+        writer.add(entry.name, {name: tensor.to(dtype, copy=True) for name, tensor in tensors.items()})

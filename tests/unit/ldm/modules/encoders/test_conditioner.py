@@ -60,3 +60,29 @@ def test_guidance_gets_empty_captions() -> None:
     assert recorder.captions == ["", "", ""]
     assert context is not None
     assert len(context) == 3
+
+
+def sized(captions: list[str]) -> Conditioning:
+    return Conditioning(torch.zeros(len(captions), 1, 1), sizes=torch.full((len(captions), 6), 64.0))
+
+
+def test_sizes_of_the_batch_follow_height_before_width() -> None:
+    batch = {
+        "caption": ["a", "b"],
+        "original_size": torch.tensor([[600, 800], [10, 20]]),
+        "crop": torch.tensor([[0, 3], [1, 0]]),
+        "target_size": torch.tensor([[512, 640], [64, 64]]),
+    }
+    found = Conditioner(sized)(batch, None).sizes
+    assert found is not None and found.dtype == torch.float32
+    assert found.tolist() == [[600, 800, 0, 3, 512, 640], [10, 20, 1, 0, 64, 64]]
+
+
+def test_without_sizes_in_the_batch_the_embedders_own_stand() -> None:
+    found = Conditioner(sized)({"caption": ["a"], "target_size": torch.tensor([[512, 640]])}, None).sizes
+    assert found is not None and found.tolist() == [[64] * 6]
+
+
+def test_a_network_that_is_told_no_sizes_stays_without() -> None:
+    sizes = {name: torch.ones(1, 2) for name in ("original_size", "crop", "target_size")}
+    assert Conditioner(Recorder())({"caption": ["a"], **sizes}, None).sizes is None

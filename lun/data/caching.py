@@ -1,8 +1,9 @@
-"""What `data.params.cache` says, and the cache of one dataset that follows from it."""
+"""What `data.params.cache` says, and the caches of moments and of captions that follow from it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -10,12 +11,16 @@ import numpy as np
 import torch
 
 from ldm.errors import Fault
+from lun.data.moments import fill as moments
 from lun.data.moments.cached import Cached, require_cacheable, wanted_entries
 from lun.data.moments.contents import Contents
 from lun.data.moments.encoder import Encoder
-from lun.data.moments.fill import Share, fill_together
-from lun.data.moments.place import cache_root
 from lun.data.order import Size
+from lun.data.place import cache_root
+from lun.data.shards.filling import Share, fill_together
+from lun.data.texts import fill as texts
+from lun.data.texts.embedder import CachedText
+from lun.data.texts.encoder import TextEncoder
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +32,21 @@ class CacheSettings(TypedDict, total=False):
 
     dtype: Literal["float32", "float16"]
     folder: str
+    text: bool
 
 
 @dataclass(frozen=True)
 class Cache:
-    """Keep the first stage's moments of all pictures on disk.
+    """Keep on disk what the first stage makes of all pictures, and a frozen text encoder of their captions.
 
-    dtype   float32 keeps what the first stage gave; float16 halves the size and rounds to 11 bits
+    dtype   float32 keeps what they gave; float16 halves the size and rounds to 11 bits
     folder  where; by default `LUN_CACHE`, else the user's cache directory
+    text    whether captions are kept too
     """
 
     dtype: str = "float32"
     folder: str | None = None
+    text: bool = True
 
     @classmethod
     def read(cls, settings: bool | Mapping[str, Any] | None) -> "Cache | None":
@@ -56,7 +64,7 @@ class Cache:
             )
         return made
 
-    def of(
+    def moments_of(
         self, dataset: Any, sizes: Mapping[Size | None, np.ndarray], encoder: Encoder, workers: int, share: Share
     ) -> Cached:
         """`dataset` with moments in place of pictures, computed now where they are missing.
@@ -64,11 +72,26 @@ class Cache:
         sizes  the examples that are read at each size. Raises `Fault` CFG08 for a dataset that cannot be cached.
         """
         require_cacheable(dataset)
-        root = Path(self.folder).expanduser() if self.folder else cache_root()
-        contents = Contents(root / "contents")
+        contents = Contents(self.root / "contents")
         wanted = wanted_entries(dataset, sizes, contents)
         contents.save()
-        folder = root / "moments" / f"{encoder.identity()[:32]}-{self.dtype}"
-        shards = fill_together(dataset, wanted, encoder, folder, DTYPES[self.dtype], workers, share)
-        log.info("cache    %d moments in %s", len(shards), folder)
+        dtype, folder = DTYPES[self.dtype], self._folder("moments", encoder.identity())
+        fill = partial(moments.fill, dataset, encode=encoder, dtype=dtype, workers=workers)
+        shards = fill_together(partial(moments.missing_entries, wanted), fill, folder, moments.WHAT, share)
+        log.info("cache    %s moments in %s", f"{len(shards):,}", folder)
         return Cached(dataset, wanted, shards)
+
+    def text_of(self, datasets: Sequence[Any], encoder: TextEncoder, share: Share) -> CachedText:
+        """What takes the place of `encoder`: the settled captions of `datasets` are computed now where missing."""
+        folder = self._folder("text", encoder.identity())
+        fill = partial(texts.fill, encode=encoder, dtype=DTYPES[self.dtype])
+        shards = fill_together(partial(texts.missing_captions, datasets), fill, folder, texts.WHAT, share)
+        log.info("cache    %s captions in %s", f"{len(shards):,}", folder)
+        return CachedText(encoder, shards)
+
+    @property
+    def root(self) -> Path:
+        return Path(self.folder).expanduser() if self.folder else cache_root()
+
+    def _folder(self, kind: str, identity: str) -> Path:
+        return self.root / kind / f"{identity[:32]}-{self.dtype}"

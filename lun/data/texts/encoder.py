@@ -1,0 +1,47 @@
+"""A frozen text encoder as the cache sees it: captions in, what the network is told out."""
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ldm.diffusion.conditioning import Conditioning
+from lun.data.shards.identity import identity
+
+NOT_OF_TEXT = "sizes"
+"""Numbers of pixels, which half precision would round."""
+
+
+class TextEncoder:
+    """Encodes in the precision of the encoder's own weights, whatever the precision of training.
+
+    network  an nn.Module from a list of captions to `Conditioning`
+    device   where results are wanted; the network computes where it is
+    """
+
+    def __init__(self, network: Any, device: torch.device) -> None:
+        self.network = network
+        self.device = device
+
+    @torch.no_grad()
+    def __call__(self, captions: list[str]) -> Conditioning:
+        with torch.autocast(self.device.type, enabled=False):
+            told: Conditioning = self.network(captions)
+        return told.map(lambda tensor: tensor.to(self.device))
+
+    def identity(self) -> str:
+        """What tells this encoder from another, which never meets its states."""
+        return identity(self.network)
+
+
+def rows_of(told: Conditioning, dtype: torch.dtype) -> list[dict[str, Tensor]]:
+    """The fields of each caption, to be stored: in `dtype`, on the CPU."""
+    kept = {field.name: getattr(told, field.name) for field in fields(told)}
+    columns = {
+        name: column.to("cpu", torch.float32 if name == NOT_OF_TEXT else dtype)
+        for name, column in kept.items()
+        if column is not None
+    }
+    count = len(next(iter(columns.values())))
+    return [{name: column[row].clone() for name, column in columns.items()} for row in range(count)]
