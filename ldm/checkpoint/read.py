@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from ldm.checkpoint.sniff import bare_pickle, readable_size, sniff
+from ldm.checkpoint.sniff import bare_pickle, readable_size, require_undamaged, sniff
 from ldm.checkpoint.state import State
 from ldm.errors import Fault
 
@@ -46,7 +46,8 @@ def read_state_dict(path: str | Path) -> State:
 
     Names that DistributedDataParallel or torch.compile put around a module are taken off. The tensors may be views of
     the file: copy before it is replaced, never write into them.
-    Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file) or MOD05 (holds objects that need code).
+    Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file, or one whose checksums say that it was
+    damaged; .safetensors files have none) or MOD05 (holds objects that need code).
     """
     return read_content(path).state
 
@@ -54,6 +55,12 @@ def read_state_dict(path: str | Path) -> State:
 def read_content(path: str | Path) -> Content:
     """Tensors as `read_state_dict` gives them, with the facts that the file stores beside them."""
     path = Path(path)
+    if path.is_file() and sniff(path) == "zip":
+        require_undamaged(path)
+    return _unchecked(path)
+
+
+def _unchecked(path: Path) -> Content:
     if not path.is_file():
         raise missing(path)
     kind = sniff(path)
@@ -75,7 +82,7 @@ def read_outline(path: str | Path) -> Content:
         return Content(
             _named({key: torch.empty(shape, device="meta") for key, shape in shapes.items()}, path), _header_text(path)
         )
-    content = read_content(path)
+    content = _unchecked(path)
     return Content({key: value.to("meta") for key, value in content.state.items()}, content.facts)
 
 

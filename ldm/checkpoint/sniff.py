@@ -42,6 +42,17 @@ def sniff(path: Path) -> Format:
     raise _impostor(path, size, head)
 
 
+def require_undamaged(path: Path) -> None:
+    """Raise `Fault` MOD02 if a part of torch's zip file does not match its checksum, which torch itself never asks."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            part = archive.testzip()
+    except Exception as error:  # damage can make the reader of zip files fail in any way
+        raise _fault(path, "a damaged torch file", why=str(error)) from error
+    if part:
+        raise _fault(path, "a damaged torch file", why=f"its part {part} does not match its checksum")
+
+
 def readable_size(size: int) -> str:
     """Bytes as people write them: 133 bytes, 1.9 MB, 4.3 GB."""
     if size < 1000:

@@ -5,6 +5,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
+from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +23,9 @@ _TEMPORARY = re.compile(r"\..+\.tmp-(\d+)")
 class AtomicIO(TorchCheckpointIO):
     """Writes checkpoints without a moment at which the old file is gone and the new one not there.
 
-    The first file of a process is opened again before it takes its place, because a checkpoint that holds more than
-    tensors and plain values can be saved for days and never be resumed.
+    Beside each file its manifest is left (size, hash, step). The first file of a process is opened again before it
+    takes its place, because a checkpoint that holds more than tensors and plain values can be saved for days and never
+    be resumed.
 
     written   the last file that was written
     """
@@ -44,16 +47,22 @@ class AtomicIO(TorchCheckpointIO):
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         try:
             with open(temporary, "wb") as file:
-                torch.save(checkpoint, file)
+                hashed = HashedFile(file)
+                torch.save(checkpoint, hashed)
                 file.flush()
                 os.fsync(file.fileno())
             if self.written is None:
                 _prove(temporary)
+            # At no moment does a manifest speak of another file than the one beside it.
+            manifest_path(path).unlink(missing_ok=True)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
         _flush_directory(path.parent)
         self.written = path
+        ours = checkpoint.get("lun") or {}
+        with suppress(OSError):  # the file is whole; without a manifest its own checksums are compared
+            hashed.manifest(ours.get("position", {}).get("step"), ours.get("attempt")).write(path)
 
     def load_checkpoint(
         self,
@@ -72,16 +81,24 @@ class AtomicIO(TorchCheckpointIO):
 def unreadable(path: Path) -> str | None:
     """Why a checkpoint cannot be trusted, or None if it can.
 
-    torch.load does not look at checksums: a flipped bit or a zeroed block loads silently, so they are compared here.
+    torch.load does not look at checksums: a flipped bit or a zeroed block loads silently. So the file is compared with
+    its manifest, and without one with the checksums of the zip file that it is.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            if damaged := archive.testzip():
-                return f"its part {damaged} is damaged"
+        if manifest := Manifest.read(path):
+            if reason := manifest.differs(path):
+                return reason
+        elif damaged := _damaged_part(path):
+            return f"its part {damaged} is damaged"
         torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # damage can make the reader of zip files or pickles fail in any way
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return None
+
+
+def _damaged_part(path: Path) -> str | None:
+    with zipfile.ZipFile(path) as archive:
+        return archive.testzip()
 
 
 def peek(path: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from lun.callbacks.agreement import Agreement
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.contract import data_of, step_of
 from lun.callbacks.final import FinalCheckpoint
+from lun.callbacks.manifest import remove_checkpoint
 from lun.callbacks.monitoring import never_logged, validates
 from lun.callbacks.names import check_template, field_names, file_name
 from lun.callbacks.position import follower
@@ -140,7 +141,7 @@ class Checkpoint(AtStepBoundary):
         log.info("saved %s at step %d", relative(trainer, path), step)
         if trainer.is_global_zero:
             for entry in outcome.dropped:
-                (run_directory(trainer) / entry.path).unlink(missing_ok=True)
+                remove_checkpoint(run_directory(trainer) / entry.path)
 
     def _path(self, trainer: Trainer, step: int) -> Path:
         """Where to write. A name with fields that another attempt has taken is left to it."""

@@ -173,6 +173,12 @@ class Local:
         row = int(self.rows[index])
         return list(dict.fromkeys(self._made(row, line, None) for line in self._text(row).split("\n")))
 
+    def written(self, index: int) -> tuple[str, list[str]]:
+        """(text, tags) of example `index` as its files have them, before any rule."""
+        row = int(self.rows[index])
+        tags = [] if self.selection.tags_from_text else self.table.tags_of(row)
+        return self._text(row).split("\n")[0], tags[: len(tags) - len(self._score_tag(row))]
+
     def _text(self, row: int) -> str:
         """The captions of a row, one to a line; those with a file of their own are read from it at each call."""
         source = self.table.source[row]

@@ -16,6 +16,7 @@ from ldm.util import Recipe, instantiate_from_config
 from lun.data.buckets import Buckets, BucketSettings
 from lun.data.buckets_table import BucketTable, assign
 from lun.data.caching import Cache, CacheSettings
+from lun.data.hooks import call_hooks
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, available_cpus, loader_settings
 from lun.data.moments.encoder import Encoder
@@ -250,7 +251,7 @@ class DataModuleFromConfig(LightningDataModule):
         if self.cache is not None and split in _SPLITS["fit"] and split not in self._cached:
             raise RuntimeError("the cache was not filled: call cache_moments() before asking for loaders")
         dataset = self._cached.get(split) or self.dataset(split)
-        rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder)
+        rejected = RejectedList(len(dataset), self.max_bad_fraction, self._folder, split)
         return Loader(Keyed(dataset, seed), batches, law.another, rejected.add, **self._settings(split))
 
     def _folder(self) -> Path | None:
@@ -274,6 +275,7 @@ def _built(recipe: Recipe, split: str) -> Any:
     except Fault as fault:
         fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
         raise
+    call_hooks(dataset)
     if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
         raise Fault(
             "DAT08",

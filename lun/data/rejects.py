@@ -1,8 +1,11 @@
 """Pictures that turn out to be unreadable in the middle of a run: replaced, written down, and counted."""
 
 import csv
+import io
 import logging
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ OF_ONE_EXAMPLE = ("DAT04", "DAT06")
 
 ATTEMPTS = 16
 
-COLUMNS = ("path", "reason")
+COLUMNS = ("path", "reason", "set", "at")
 
 
 class Rejection(NamedTuple):
@@ -67,28 +70,36 @@ class Replacing(Dataset[tuple[Example, list[Rejection]]]):
 class RejectedList:
     """What was rejected so far, each path once, in `rejected.csv` of a folder; past a limit the run stops.
 
+    All ranks write to the same list, and later attempts go on with it, so that the limit is that of the whole run; what
+    was repaired or removed since it was listed does not count.
+
     n         examples of the dataset
     limit     the largest share of them that may be bad
     folder    where the list lies; asked at each rejection, None writes nothing
+    split     which dataset of the run this is
     """
 
-    def __init__(self, n: int, limit: float, folder: Callable[[], Path | None]) -> None:
+    def __init__(self, n: int, limit: float, folder: Callable[[], Path | None], split: str = "train") -> None:
         self.n = n
         self.limit = limit
         self.folder = folder
+        self.split = split
         self.paths: set[str] = set()
+        self.listed: set[str] = set()
+        self.bad_elsewhere: set[str] = set()
         self.told = False
+        self._read_to = 0
 
     def add(self, rejections: list[Rejection]) -> None:
         """Raises the fault of the last one, DAT04 or DAT06, once more than the limit are bad."""
         for rejection in rejections:
             if rejection.path not in self.paths:
                 self.paths.add(rejection.path)
-                self._write(rejection)
+                self._write_down(rejection)
                 self._judge(rejection)
 
     def _judge(self, last: Rejection) -> None:
-        bad = len(self.paths)
+        bad = len(self.paths | self.bad_elsewhere)
         if bad > self.limit * self.n:
             if bad == 1:
                 raise last.fault
@@ -108,22 +119,48 @@ class RejectedList:
         folder = self.folder()
         return folder / "rejected.csv" if folder else None
 
-    def _write(self, rejection: Rejection) -> None:
-        """Append, after looking for what an earlier attempt or another rank wrote down already."""
+    def _write_down(self, rejection: Rejection) -> None:
+        """Append it, unless an earlier attempt or another rank did."""
         file = self._file()
         if file is None:
             return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        listed = file.exists()
-        if listed and rejection.path in _paths(file):
-            return
-        with file.open("a", newline="", encoding="utf-8", errors="surrogateescape") as out:
-            rows = csv.writer(out)
-            if not listed:
-                rows.writerow(COLUMNS)
-            rows.writerow((rejection.path, rejection.reason))
+        try:
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                _append(file, COLUMNS)
+            self._catch_up(file)
+            if rejection.path not in self.listed:
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                _append(file, (rejection.path, rejection.reason, self.split, now))
+        except OSError as error:
+            log.warning("%s cannot be written (%s), so %s is not listed", file, error.strerror, rejection.path)
+
+    def _catch_up(self, file: Path) -> None:
+        """Read what was written down since the last look."""
+        with file.open("rb") as lines:
+            lines.seek(self._read_to)
+            new = lines.read()
+        new = new[: new.rfind(b"\n") + 1]
+        self._read_to += len(new)
+        for row in csv.reader(io.StringIO(new.decode("utf-8", "surrogateescape"), newline="")):
+            if len(row) == len(COLUMNS) and tuple(row) != COLUMNS:
+                path, _, split, at = row
+                self.listed.add(path)
+                if split == self.split and _is_as_it_was(path, datetime.fromisoformat(at)):
+                    self.bad_elsewhere.add(path)
 
 
-def _paths(file: Path) -> set[str]:
-    with file.open(newline="", encoding="utf-8", errors="surrogateescape") as lines:
-        return {row[0] for row in csv.reader(lines) if row}
+def _append(file: Path, row: tuple[str, ...]) -> None:
+    """In a single write, so that lines of several processes do not mix."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerow(row)
+    with file.open("ab", buffering=0) as out:
+        out.write(text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+def _is_as_it_was(path: str, at: datetime) -> bool:
+    """Whether the file is still there and was not written to since."""
+    try:
+        return os.stat(path).st_mtime <= at.timestamp() + 1  # times are listed in whole seconds
+    except OSError:
+        return False

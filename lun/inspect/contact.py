@@ -5,60 +5,96 @@ from __future__ import annotations
 import base64
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.images import decode
+from lun.data.buckets import Buckets
+from lun.data.buckets_table import assign
+from lun.data.images import centre_box, decode
 from lun.data.local import Local
-from lun.data.sampler import Order
+from lun.data.offers import Offers
+from lun.data.order import Key, Law, Order
+from lun.data.order_buckets import BucketOrder
 
 SHOWN = 40
 DRAWS = 3
 THUMBNAIL = 160
+SMALL = 96
 _ROW = 8
 _TEXT_LINES = 4
 
 
 @dataclass(frozen=True)
+class Draw:
+    """What one access to a picture gives besides its pixels."""
+
+    caption: str
+    mirrored: bool
+
+
+@dataclass(frozen=True)
 class Seen:
-    """One example: its picture as the network gets it, the whole picture beside it, the captions of several draws."""
+    """One example: its picture as the network gets it, the whole picture with the rest darkened, several draws."""
 
     slot: int
     name: str
     image: Image.Image
     whole: Image.Image
-    captions: tuple[str, ...]
+    cropped: float
+    draws: tuple[Draw, ...]
 
 
-def first_examples(data: Local, seed: int, count: int = SHOWN) -> tuple[list[Seen], list[tuple[str, str, str]]]:
+def first_examples(
+    data: Local, seed: int, buckets: Mapping[str, Any] | None, count: int = SHOWN
+) -> tuple[list[Seen], list[tuple[str, str, str]]]:
     """The examples of the first slots of a run with `seed`, one by one, and what could not be read.
 
-    The first caption is that of the slot; the others are those of the same picture in later epochs.
+    The first draw is that of the slot; the others are those of the same picture at later times.
     """
-    order, n = Order(len(data), seed), len(data)
+    law = _law(data, seed, buckets)
     seen: list[Seen] = []
     broken: list[tuple[str, str, str]] = []
-    for slot in range(min(count, n)):
-        index = order.key(slot).example
+    for slot in range(min(count, len(data))):
+        key = law.key(slot)
         try:
-            seen.append(_seen(data, index, seed, slot, n))
+            seen.append(_seen(data, key, [Draws(seed, key.slot + later * law.n) for later in range(DRAWS)]))
         except Fault as fault:
-            broken.append((data.name(index), "unreadable image", fault.why))
+            broken.append((data.name(key.example), "unreadable image", fault.why))
     return seen, broken
 
 
-def _seen(data: Local, index: int, seed: int, slot: int, n: int) -> Seen:
-    example = data.example(index, Draws(seed, slot))
-    pixels = ((example["image"] + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy()
-    later = (data.caption(index, Draws(seed, slot + epoch * n)) for epoch in range(1, DRAWS))
-    whole = decode(data.path(index), (THUMBNAIL, THUMBNAIL))
+def _law(data: Local, seed: int, buckets: Mapping[str, Any] | None) -> Law:
+    if buckets is None:
+        return Order(np.repeat(np.arange(len(data)), data.repeats()), seed)
+    offers = Offers(data)
+    return BucketOrder(assign(offers.sizes(), offers.repeats(), Buckets.read(buckets)), seed, 1)
+
+
+def _seen(data: Local, key: Key, draws: Sequence[Draws]) -> Seen:
+    size = key.size
+    first, *_ = shown = [Draw(data.caption(key.example, one), data.flipped(one)) for one in draws]
+    pixels = data.picture(key.example, first.mirrored, size)["image"]
+    image = Image.fromarray(((pixels + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy())
+    whole = decode(data.path(key.example), (THUMBNAIL, THUMBNAIL))
     whole.thumbnail((THUMBNAIL, THUMBNAIL))
-    return Seen(slot, data.name(index), Image.fromarray(pixels), whole, (example["caption"], *later))
+    box = centre_box(*whole.size, *image.size) if data.crop else (0, 0, *whole.size)
+    lost = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (whole.width * whole.height)
+    return Seen(key.slot, data.name(key.example), image, _darkened(whole, box), lost, tuple(shown))
+
+
+def _darkened(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    """What lies outside `box` under a shadow."""
+    shadow = Image.blend(image, Image.new("RGB", image.size, (20, 22, 30)), 0.72)
+    shadow.paste(image.crop(box), box[:2])
+    return shadow
 
 
 def thumbnail(image: Image.Image) -> Image.Image:
@@ -68,6 +104,13 @@ def thumbnail(image: Image.Image) -> Image.Image:
     if times > 1:
         return image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
     image.thumbnail((THUMBNAIL, THUMBNAIL))
+    return image
+
+
+def small(path: Path) -> Image.Image:
+    """A file as a picture of at most 96 pixels a side."""
+    image = decode(path, (SMALL, SMALL))
+    image.thumbnail((SMALL, SMALL))
     return image
 
 
@@ -89,7 +132,7 @@ def contact_sheet(seen: Sequence[Seen]) -> Image.Image:
         left, top = place % _ROW * cell[0] + 6, place // _ROW * cell[1] + 4
         image = thumbnail(one.image)
         sheet.paste(image, (left + (THUMBNAIL - image.width) // 2, top))
-        lines = textwrap.wrap(one.captions[0] or "(empty)", 27)
+        lines = textwrap.wrap(one.draws[0].caption or "(empty)", 27)
         if len(lines) > _TEXT_LINES:
             lines = [*lines[: _TEXT_LINES - 1], lines[_TEXT_LINES - 1][:24] + "..."]
         draw.multiline_text((left, top + THUMBNAIL + 3), "\n".join(lines), fill="black", font=font, spacing=2)

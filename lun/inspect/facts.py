@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,10 +12,17 @@ import numpy as np
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.images import centre_box, header_size
+from lun.data.buckets import Buckets, fit_sizes
+from lun.data.buckets_table import assign
+from lun.data.images import header_size
 from lun.data.listing import extension
 from lun.data.local import Local
+from lun.data.offers import Offers
+from lun.inspect.changes import Change, changes_of
+from lun.inspect.given import Given
+from lun.inspect.looks import Looks, beyond_copies, looks_of
 from lun.inspect.rejected import Row
+from lun.inspect.tags import Together, tag_counts, together
 
 CAPTIONS_READ = 20_000
 DUPLICATES_READ = 20_000
@@ -40,11 +47,15 @@ class Facts:
     median_size: tuple[int, int]
     smaller: int
     cropped_away: float
+    cropped: Histogram
+    buckets: list[str]
     aspect: Histogram
     resolution: Histogram
     unreadable: list[Row]
     file_types: dict[str, int]
+    looks: Looks
     duplicates: list[list[str]]
+    near_duplicates: list[list[str]]
     captions: int
     empty: int
     identical: int
@@ -52,45 +63,52 @@ class Facts:
     lengths: Histogram
     median_length: int
     longest: int
+    most_tokens: int
     too_long: int
     different_tags: int
     tags_once: int
     top_tags: list[tuple[str, int]]
     everywhere: list[str]
+    together: Together | None
+    changes: list[Change]
     score: Histogram | None
+    limits: dict[str, list[float]]
     repeats: float
     fingerprint: str
     warnings: list[str] = field(default_factory=list)
 
 
-LIMIT = 77
-"""tokens that CLIP reads, both ends included"""
-
-
-def facts_of(data: Local, seed: int, count_tokens: Callable[[str], int] | None) -> Facts:
-    """Look at all headers and up to 20,000 captions."""
+def facts_of(data: Local, given: Given) -> Facts:
+    """Look at all headers, up to 20,000 captions and up to 3,000 pictures."""
     sizes = data.sizes()
     sound = sizes[sizes.min(axis=1) > 0].astype(np.int64)
     waterfall = data.selection.waterfall
-    captions = _captions(data, seed)
+    captions = _captions(data, given.seed)
+    count_tokens = given.token_counter()
     lengths = [count_tokens(text) if count_tokens else len(text.split()) for text in captions]
     counted = np.array(lengths or [0])
-    tags = _tag_counts(data)
+    tags = tag_counts(data)
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
-    side = data.size or 0
+    buckets = Buckets.read(given.buckets) if given.buckets else None
+    cropped = _cropped(shapes, data.crop, buckets)
+    looks, copies = looks_of(data), _duplicates(data)
     return Facts(
         layout=data.selection.found.words,
         total=waterfall.total,
         usable=waterfall.left,
         waterfall=[{"name": step.name, "words": step.words, "count": step.count} for step in waterfall.steps],
         median_size=(int(np.median(shapes[:, 0])), int(np.median(shapes[:, 1]))),
-        smaller=int((sound.min(axis=1) < side).sum()) if len(sound) else 0,
-        cropped_away=_cropped_away(shapes) if data.crop else 0.0,
+        smaller=int((sound.min(axis=1) < (data.size or 0)).sum()) if len(sound) else 0,
+        cropped_away=float(np.average(cropped, weights=shapes.prod(axis=1))),
+        cropped=histogram(100 * cropped, 20),
+        buckets=_table(data, buckets) if buckets else [],
         aspect=histogram(np.clip(shapes[:, 0] / shapes[:, 1], 0.25, 4.0), 24, logarithmic=True),
         resolution=histogram(np.sqrt(shapes.prod(axis=1)), 24),
         unreadable=_unreadable(data, sizes),
         file_types=dict(Counter(extension(name) for name in data.names()).most_common()),
-        duplicates=_duplicates(data),
+        looks=looks,
+        duplicates=copies,
+        near_duplicates=beyond_copies(looks.alike, copies),
         captions=len(captions),
         empty=sum(not text.strip() for text in captions),
         identical=len(captions) - len(set(captions)),
@@ -98,15 +116,34 @@ def facts_of(data: Local, seed: int, count_tokens: Callable[[str], int] | None) 
         lengths=histogram(counted, 24),
         median_length=int(np.median(counted)),
         longest=int(counted.max()),
-        too_long=int((counted > LIMIT).sum()),
+        most_tokens=given.most_tokens,
+        too_long=int((counted > given.most_tokens).sum()) if count_tokens else 0,
         different_tags=len(tags),
         tags_once=sum(count == 1 for count in tags.values()),
         top_tags=tags.most_common(60),
         everywhere=[tag for tag, count in tags.most_common(60) if count >= 0.95 * len(data)],
+        together=together(data, tags),
+        changes=changes_of(data, given.seed),
         score=_scores(data),
+        limits=_limits(data),
         repeats=float(data.repeats().mean()),
         fingerprint=data.fingerprint(),
     )
+
+
+def _limits(data: Local) -> dict[str, list[float]]:
+    """What the filters ask for, by the histogram in which it is drawn."""
+    scores = [data.rules[name] for name in ("abs_min_score", "min_score") if name in data.rules]
+    return {
+        "aspect": list(data.rules.get("aspect_range", [])),
+        "resolution": [data.size] if data.size else [],
+        "score": scores,
+    }
+
+
+def _table(data: Local, buckets: Buckets) -> list[str]:
+    offers = Offers(data)
+    return assign(offers.sizes(), offers.repeats(), buckets).lines(1, data.name)
 
 
 def histogram(values: np.ndarray, bins: int, logarithmic: bool = False) -> Histogram:
@@ -125,11 +162,14 @@ def _captions(data: Local, seed: int) -> list[str]:
     return [data.caption(index, Draws(seed, index)) for index in range(0, len(data), step)]
 
 
-def _cropped_away(sizes: np.ndarray) -> float:
-    """Share of all pixels that the centre squares leave out."""
-    kept = np.array([centre_box(int(width), int(height)) for width, height in sizes[:CAPTIONS_READ]])
-    area = (kept[:, 2] - kept[:, 0]) * (kept[:, 3] - kept[:, 1])
-    return float(1 - area.sum() / sizes[:CAPTIONS_READ].prod(axis=1).sum())
+def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarray:
+    """(n,): the share of each picture that its centre square, or its bucket's shape, leaves out"""
+    if buckets is not None:
+        return fit_sizes(sizes, buckets.sizes(buckets.resolutions[0])).cropped
+    if not crop:
+        return np.zeros(len(sizes))
+    found: np.ndarray = 1 - sizes.min(axis=1) / sizes.max(axis=1)
+    return found
 
 
 def _unreadable(data: Local, sizes: np.ndarray) -> list[Row]:
@@ -163,17 +203,14 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _tag_counts(data: Local) -> Counter[str]:
-    table = data.table
-    used = table.tags.take(data.rows).values if len(table.tags.values) else np.zeros(0, np.int64)
-    counts = np.bincount(used, minlength=len(table.words))
-    return Counter({word: int(count) for word, count in zip(table.words, counts, strict=False) if count})
-
-
 def _scores(data: Local) -> Histogram | None:
     known = data.table.score[data.rows]
     known = known[~np.isnan(known)]
-    return histogram(np.clip(known, None, np.quantile(known, 0.99)), 24) if len(known) else None
+    if not len(known):
+        return None
+    known = np.clip(known, None, np.quantile(known, 0.99))
+    far = known.min() > 0 and known.max() > 30 * known.min()  # most boards have many low scores and a long tail
+    return histogram(known, 24, logarithmic=bool(far))
 
 
 def sparkline(counts: Sequence[int]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lun.data.local import Local
 
 LOCAL = "lun.data.local.Local"
+CLIP_LENGTH = 77
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Given:
     recipe: Mapping[str, Any]
     seed: int = 0
     text_encoder: Mapping[str, Any] | None = None
+    buckets: Mapping[str, Any] | None = None
 
     def build(self) -> Local:
         """The data set; whatever `Fault` training would meet."""
@@ -35,18 +37,26 @@ class Given:
         return built
 
     def token_counter(self) -> Callable[[str], int] | None:
-        """Tokens of a caption, both ends included, by the config's CLIP; None where there is none on this machine."""
-        params = (self.text_encoder or {}).get("params") or {}
-        name = params.get("tokenizer") or params.get("version")
-        if not isinstance(name, str):
+        """Tokens of a caption, both ends included, by CLIP's vocabulary; None for an encoder that reads words."""
+        if ".words." in str((self.text_encoder or {}).get("target", "")):
             return None
-        from ldm.modules.encoders.tokenizer import clip_tokenizer
+        from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer
 
         try:
-            tokenizer = clip_tokenizer(name, 1 << 20)
+            tokenizer = clip_tokenizer(self._encoder_params.get("tokenizer") or BUILT_IN, 1 << 20)
         except Fault:
             return None
-        return lambda caption: len(tokenizer(caption).input_ids)
+        return lambda caption: len(tokenizer(caption, verbose=False).input_ids)
+
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens the text encoder reads of a caption, both ends included."""
+        length = int(self._encoder_params.get("max_length") or CLIP_LENGTH)
+        return length if length <= CLIP_LENGTH else length + 2
+
+    @property
+    def _encoder_params(self) -> Mapping[str, Any]:
+        return (self.text_encoder or {}).get("params") or {}
 
 
 def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split: str) -> Given:
@@ -77,4 +87,5 @@ def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split
         raise ExceptionGroup("faults in the configuration", faults + check.faults)
     encoder = ((config.get("model") or {}).get("params") or {}).get("cond_stage_config")
     recipe = {key: recipe[key] for key in ("target", "params")}
-    return Given(folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None)
+    buckets = ((config.get("data") or {}).get("params") or {}).get("buckets")
+    return Given(folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None, buckets)

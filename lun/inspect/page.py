@@ -2,126 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import groupby
 
-from lun.inspect.contact import Seen, data_url, thumbnail
-from lun.inspect.facts import LIMIT, Facts, Histogram
+from ldm.errors import Fault
+from lun.data.local import Local
+from lun.inspect.changes import Change, Piece
+from lun.inspect.charts import chart, heat_map
+from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
+from lun.inspect.facts import Facts
+from lun.inspect.given import Given
 from lun.inspect.rejected import Row
+from lun.inspect.style import STYLE, draw_rules
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2230; --soft: #667085; --line: #d8dde6; --bar: #4c78c8; --bad: #c8524c;
-  --page: #ffffff; --card: #f6f7fa; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #343b49; --bar: #6f9bea;
-  --bad: #e57a73; --page: #14171d; --card: #1d222b; } }
-body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 1240px;
-  margin: 2rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .7rem; }
-.soft, figcaption .later { color: var(--soft); } code { font-size: .9em; }
-.bars { display: grid; grid-template-columns: max-content 1fr max-content; gap: .25rem .8rem; align-items: center; }
-.bar { height: .8rem; background: var(--bar); border-radius: 2px; min-width: 1px; } .bar.bad { background: var(--bad); }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-.sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(176px, 1fr)); gap: .8rem; }
-figure { margin: 0; background: var(--card); border-radius: 6px; padding: 8px; overflow-wrap: anywhere; }
-figure img { display: block; margin: 0 auto; max-width: 100%; } figcaption { font-size: .78rem; margin-top: .4rem; }
-figcaption p { margin: .25rem 0; } .pair { display: flex; gap: 6px; justify-content: center; align-items: center; }
-.pair img { max-width: 48%; margin: 0; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(330px, 1fr)); gap: 1.4rem; }
-svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--soft); } svg rect { fill: var(--bar); }
-svg line { stroke: var(--bad); stroke-dasharray: 4 3; }
-table { border-collapse: collapse; font-size: .85rem; } td, th { text-align: left; padding: .15rem .9rem .15rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-.tags span { display: inline-block;
-  background: var(--card); border-radius: 4px; padding: .05rem .5rem; margin: .15rem; }
-.warning { border-left: 3px solid var(--bad); padding: .2rem .8rem; background: var(--card); }
-"""
-
-_LISTED = 300
+_LISTED = 100
+_PAIRS = 8
+_GROUPS, _OF_A_GROUP = 12, 5
 
 
-def page(title: str, facts: Facts, seen: Sequence[Seen], rejected: Sequence[Row], seed: int) -> str:
+def page(given: Given, facts: Facts, seen: Sequence[Seen], rejected: Sequence[Row], data: Local) -> str:
     """The whole page."""
-    parts = [
-        f"<h1>{escape(title)}</h1><p class='soft'>{escape(facts.layout)} · {facts.usable:,} of {facts.total:,} usable"
-        f" · fingerprint <code>{facts.fingerprint[:12]}</code></p>",
-        *(f"<p class='warning'>{escape(warning)}</p>" for warning in facts.warnings),
-        "<h2>What is left after each filter</h2>",
-        _waterfall(facts),
-        f"<h2>What the model will see</h2><p class='soft'>The first {len(seen)} examples of a run with seed {seed}:"
-        " crop, size and mirroring as in training; below, the caption of that moment, then those of later epochs.</p>",
-        f"<div class='sheet'>{''.join(_figure(one) for one in seen)}</div>",
-        f"<h2>Before and after the crop</h2><p class='soft'>{facts.cropped_away:.1%} of all pixels are cropped away,"
-        f" {facts.smaller:,} pictures are enlarged.</p>",
-        f"<div class='sheet'>{''.join(map(_pair, seen[:8]))}</div>",
-        "<h2>In numbers</h2>",
-        f"<div class='charts'>{''.join(_charts(facts))}</div>",
-        _tags(facts),
-        _files(facts),
-        _rejected(rejected),
-    ]
+    sections = {
+        "What is left after each filter": _funnel(facts),
+        "What the model will see": _sheet(seen, given.seed),
+        "What the crop takes away": _crops(facts, seen),
+        "Captions before and after the rules": _changes(facts.changes),
+        "In numbers": f"<div class='charts'>{''.join(_charts(facts))}</div>{_buckets(facts)}",
+        "Tags": _tags(facts),
+        "Files": _files(facts),
+        "Pictures that occur twice": _twice(facts, data),
+        "Left out": _rejected(rejected),
+    }
+    shown = {title: body for title, body in sections.items() if body}
+    links = "".join(f"<a href='#{_anchor(title)}'>{escape(title)}</a>" for title in shown)
+    bodies = "".join(f"<h2 id='{_anchor(title)}'>{escape(title)}</h2>{body}" for title, body in shown.items())
+    title = escape(str(given.folder))
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
+        f"<title>{title}</title><style>{STYLE}{draw_rules(DRAWS)}</style><body>"
+        f"<h1>{title}</h1>"
+        f"<p class='soft'>{escape(facts.layout)} · fingerprint <code>{facts.fingerprint[:12]}</code></p>"
+        f"{_tiles(facts)}{''.join(f'<p class=warning>{escape(one)}</p>' for one in facts.warnings)}"
+        f"<nav>{links}</nav>{bodies}</body></html>\n"
     )
 
 
-def _waterfall(facts: Facts) -> str:
-    rows = [("in the folder", facts.total, "")]
-    rows += [(str(step["words"]), int(step["count"]), "bad") for step in facts.waterfall if step["count"]]
-    rows += [("usable", facts.usable, "")]
-    whole = max(1, facts.total)
-    cells = (
-        f"<span>{escape(words)}</span><span class='bar {kind}' style='width:{100 * count / whole:.2f}%'></span>"
-        f"<span class='number'>{'−' if kind else ''}{count:,}</span>"
-        for words, count, kind in rows
+def _anchor(title: str) -> str:
+    return "-".join(title.lower().split())
+
+
+def _tiles(facts: Facts) -> str:
+    width, height = facts.median_size
+    copies = sum(len(group) - 1 for group in (*facts.duplicates, *facts.near_duplicates))
+    over = f", {facts.too_long / max(1, facts.captions):.0%} too long" if facts.too_long else ""
+    tiles = [
+        (f"{facts.usable:,}", f"pictures of {facts.total:,} in the folder"),
+        (f"{width} × {height}", "pixels in the middle of all sizes"),
+        (f"{facts.cropped_away:.0%}", "of all pixels cropped away"),
+        (f"{facts.median_length}", f"{facts.length_in} in a typical caption{over}"),
+        (f"{facts.different_tags:,}", "different tags") if facts.different_tags else (f"{facts.empty:,}", "no caption"),
+        (f"{copies:,}", "copies and near copies"),
+    ]
+    cells = "".join(f"<div class='tile'><b>{big}</b><span>{text}</span></div>" for big, text in tiles)
+    return f"<div class='tiles'>{cells}</div>"
+
+
+def _funnel(facts: Facts) -> str:
+    whole, left, lines = max(1, facts.total), facts.total, [_bar("in the folder", facts.total, 0, facts.total)]
+    for step in facts.waterfall:
+        if count := int(step["count"]):
+            left -= count
+            words = str(step["words"])
+            link = f"<a href='#{_reason(words)}'>{escape(words)}</a>"
+            lines.append(_bar(link, left, count, whole))
+    lines.append(_bar("<b>usable</b>", facts.usable, 0, whole))
+    return f"<div class='funnel'>{''.join(lines)}</div>"
+
+
+def _bar(words: str, left: int, gone: int, whole: int) -> str:
+    minus = f"−{gone:,}" if gone else ""
+    bad = f"<i class='bad' style='width:{100 * gone / max(1, whole):.2f}%'></i>" if gone else ""
+    return (
+        f"<span>{words}</span><span class='track'><i style='width:{100 * left / max(1, whole):.2f}%'></i>{bad}</span>"
+        f"<span class='number minus'>{minus}</span><span class='number'>{left:,}</span>"
     )
-    return f"<div class='bars'>{''.join(cells)}</div>"
+
+
+def _sheet(seen: Sequence[Seen], seed: int) -> str:
+    inputs = "".join(
+        f"<input class='hidden' type='radio' name='draw' id='draw{draw}'{' checked' if draw == 0 else ''}>"
+        for draw in range(DRAWS)
+    )
+    labels = "".join(
+        f"<label for='draw{draw}'>{'first time' if draw == 0 else 'later' if draw == 1 else 'later still'}</label>"
+        for draw in range(DRAWS)
+    )
+    return (
+        f"<p class='soft'>The first {len(seen)} examples of a run with seed {seed}, with the size, crop, mirroring and"
+        f" caption of that moment. Each time a picture comes round it is drawn anew:</p>"
+        f"<div>{inputs}<div class='draws'>{labels}</div><div class='sheet'>{''.join(map(_figure, seen))}</div></div>"
+    )
 
 
 def _figure(one: Seen) -> str:
-    later = "".join(f"<p class='later'>{escape(text) or '(empty)'}</p>" for text in one.captions[1:])
+    turned = [f"turned{number}" for number, draw in enumerate(one.draws) if draw.mirrored != one.draws[0].mirrored]
+    captions = "".join(
+        f"<p class='draw draw{number}'>{_or_empty(draw.caption)}</p>" for number, draw in enumerate(one.draws)
+    )
     return (
-        f"<figure title='{escape(one.name, quote=True)}'><img alt='' src='{data_url(thumbnail(one.image))}'>"
-        f"<figcaption><p>{escape(one.captions[0]) or '(empty)'}</p>{later}</figcaption></figure>"
+        f"<figure title='{escape(one.name, quote=True)}' class='{' '.join(turned)}'>"
+        f"<img alt='' src='{data_url(thumbnail(one.image))}'><figcaption>{captions}</figcaption></figure>"
+    )
+
+
+def _or_empty(text: str) -> str:
+    return escape(text) or "<span class='soft'>(empty)</span>"
+
+
+def _crops(facts: Facts, seen: Sequence[Seen]) -> str:
+    worst = sorted(seen, key=lambda one: -one.cropped)[:_PAIRS]
+    return (
+        f"<p class='soft'>{facts.cropped_away:.1%} of all pixels, and {facts.smaller:,} pictures are enlarged. Of those"
+        " above, what loses most; the dark part is not seen in training.</p>"
+        f"<div class='sheet'>{''.join(map(_pair, worst))}</div>"
     )
 
 
 def _pair(one: Seen) -> str:
     images = "".join(f"<img alt='' src='{data_url(image)}'>" for image in (one.whole, thumbnail(one.image)))
-    return f"<figure><div class='pair'>{images}</div><figcaption><p>{escape(one.name)}</p></figcaption></figure>"
+    return (
+        f"<figure><div class='pair'>{images}</div><figcaption>{escape(one.name)}"
+        f" <span class='soft'>{one.cropped:.0%} cropped</span></figcaption></figure>"
+    )
 
 
-def _charts(facts: Facts) -> Iterable[str]:
-    yield chart("width / height", facts.aspect, mark=1.0)
-    yield chart("size: square root of the pixels", facts.resolution)
-    limit = LIMIT if facts.length_in == "tokens" else None
-    yield chart(f"length of captions in {facts.length_in}", facts.lengths, mark=limit)
+def _changes(changes: Sequence[Change]) -> str:
+    if not any(change.is_one for change in changes):
+        return "<p class='soft'>They are read as they were written.</p>"
+    return "".join(
+        f"<div class='change'><div class='name'>{escape(change.name)}</div>"
+        f"<small>as written</small><div class='chips'>{_chips(change.written, 'gone')}</div>"
+        f"<small>as it is read</small><div class='chips'>{_chips(change.seen, 'new')}</div></div>"
+        for change in changes
+    )
+
+
+def _chips(pieces: Sequence[Piece], kind: str) -> str:
+    if not pieces:
+        return "<span class='soft'>(empty)</span>"
+    return "".join(f"<span{f' class={kind}' if one.changed else ''}>{escape(one.text)}</span>" for one in pieces)
+
+
+def _charts(facts: Facts) -> Iterator[str]:
+    yield chart("width / height", facts.aspect, [*facts.limits["aspect"], 1.0])
+    yield chart("size: square root of the pixels", facts.resolution, facts.limits["resolution"])
+    yield chart("cropped away", facts.cropped, unit="%")
+    limits = [float(facts.most_tokens)] if facts.length_in == "tokens" else []
+    yield chart(f"length of captions in {facts.length_in}", facts.lengths, limits)
     if facts.score is not None:
-        yield chart("score", facts.score)
+        yield chart("score", facts.score, facts.limits["score"])
 
 
-def chart(title: str, data: Histogram, mark: float | None = None) -> str:
-    """A histogram as inline SVG, with a dashed line at `mark`."""
-    top, wide, high = max(data.counts) or 1, 330, 120
-    step = wide / len(data.counts)
-    bars = "".join(
-        f"<rect x='{place * step + 1:.1f}' y='{high - high * count / top:.1f}' width='{step - 2:.1f}'"
-        f" height='{high * count / top:.1f}'><title>"
-        f"{data.edges[place]:g} to {data.edges[place + 1]:g}: {count:,}</title></rect>"
-        for place, count in enumerate(data.counts)
-        if count
-    )
-    line = ""
-    if mark is not None and data.edges[0] < mark < data.edges[-1]:
-        bin_of = next(place for place, edge in enumerate(data.edges) if edge > mark) - 1
-        low, up = data.edges[bin_of], data.edges[bin_of + 1]
-        x = (bin_of + (mark - low) / (up - low)) * step
-        line = f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{high}'/><text x='{x + 4:.1f}' y='11'>{mark:g}</text>"
-    ends = (
-        f"<text x='0' y='{high + 14}'>{data.edges[0]:g}</text>"
-        f"<text x='{wide}' y='{high + 14}' text-anchor='end'>{data.edges[-1]:g}</text>"
-    )
-    return f"<div><p>{escape(title)}</p><svg viewBox='0 0 {wide} {high + 18}' role='img'>{bars}{line}{ends}</svg></div>"
+def _buckets(facts: Facts) -> str:
+    return f"<h3>Buckets</h3><pre>{escape(chr(10).join(facts.buckets))}</pre>" if facts.buckets else ""
 
 
 def _tags(facts: Facts) -> str:
@@ -133,24 +177,69 @@ def _tags(facts: Facts) -> str:
         if facts.everywhere
         else ""
     )
+    both = (
+        "<h3>Together</h3><p class='soft'>Of the pictures with the tag on the left, so many in a hundred have the one"
+        f" above.</p>{heat_map(facts.together)}"
+        if facts.together
+        else ""
+    )
     return (
-        "<h2>Tags</h2>"
         f"<p class='soft'>{facts.different_tags:,} different, {facts.tags_once:,} of them once.{everywhere}</p>"
-        f"<div class='tags'>{words}</div>"
+        f"<div class='chips'>{words}</div>{both}"
     )
 
 
 def _files(facts: Facts) -> str:
-    kinds = ", ".join(f"{count:,} {escape(kind)}" for kind, count in facts.file_types.items())
-    groups = "".join(f"<tr><td>{escape(' = '.join(group[:6]))}</td></tr>" for group in facts.duplicates[:20])
-    extra = sum(len(group) - 1 for group in facts.duplicates)
-    table = f"<table>{groups}</table>" if groups else ""
-    return f"<h2>Files</h2><p>{kinds}. Files whose bytes occur again: {extra:,}.</p>{table}"
+    rows = [*facts.file_types.items(), *facts.looks.kinds.items()]
+    if facts.looks.headers < facts.usable:
+        rows.append((f"(kinds are those of {facts.looks.headers:,} pictures, spread evenly)", 0))
+    lines = "".join(
+        f"<tr><td>{escape(kind)}</td><td class='number'>{f'{count:,}' if count else ''}</td></tr>"
+        for kind, count in rows
+    )
+    return f"<table>{lines}</table>"
+
+
+def _twice(facts: Facts, data: Local) -> str:
+    among = f" among {facts.looks.pictures:,}, spread evenly" if facts.looks.pictures < facts.usable else ""
+    copies = sum(len(group) - 1 for group in facts.duplicates)
+    alike = sum(len(group) - 1 for group in facts.near_duplicates)
+    told = f"<p class='soft'>The same file again: {copies:,}. Look alike{among}: {alike:,}.</p>"
+    groups = [*facts.near_duplicates[:_GROUPS], *facts.duplicates[:_GROUPS]]
+    return told + "".join(_group(group, data) for group in groups)
+
+
+def _group(names: Sequence[str], data: Local) -> str:
+    images = "".join(_small(name, data) for name in names[:_OF_A_GROUP])
+    more = f"<span class='soft'>+{len(names) - _OF_A_GROUP}</span>" if len(names) > _OF_A_GROUP else ""
+    return f"<span class='group'>{images}{more}</span>"
+
+
+def _small(name: str, data: Local) -> str:
+    try:
+        return f"<img alt='' title='{escape(name, quote=True)}' src='{data_url(small(data.root / name))}'>"
+    except Fault:
+        return f"<span>{escape(name)}</span>"  # the same broken file twice
+
+
+def _reason(words: str) -> str:
+    return "out-" + _anchor("".join(letter if letter.isalnum() else " " for letter in words))
 
 
 def _rejected(rows: Sequence[Row]) -> str:
     if not rows:
-        return "<h2>Left out</h2><p>Nothing.</p>"
+        return "<p>Nothing.</p>"
+    return "".join(_of_reason(words, list(some)) for words, some in groupby(rows, key=lambda row: row[1]))
+
+
+def _of_reason(words: str, rows: Sequence[Row]) -> str:
     more = f"<p class='soft'>{len(rows) - _LISTED:,} more in rejected.csv.</p>" if len(rows) > _LISTED else ""
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[:_LISTED])
-    return f"<h2>Left out</h2><details><summary>{len(rows):,} pictures</summary><table>{lines}</table>{more}</details>"
+    lines = "".join(_cells((path, detail)) for path, _, detail in rows[:_LISTED])
+    return (
+        f"<details id='{_reason(words)}'><summary>{escape(words)} <span class='soft'>{len(rows):,}</span></summary>"
+        f"<table>{lines}</table>{more}</details>"
+    )
+
+
+def _cells(row: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"

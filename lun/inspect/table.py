@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lun.inspect.facts import LIMIT, Facts, sparkline
+from lun.inspect.facts import Facts, sparkline
 
 
 def lines_of(facts: Facts, folder: str) -> Iterator[str]:
@@ -25,6 +25,8 @@ def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
     yield "sizes", f"median {width} x {height}   enlarged: {facts.smaller:,}   cropped away: {facts.cropped_away:.1%}"
     aspect = facts.aspect
     yield "aspect", f"{aspect.edges[0]:.2f} {sparkline(aspect.counts)} {aspect.edges[-1]:.2f}"
+    if facts.buckets:
+        yield "buckets", *facts.buckets
     yield "captions", _captions(facts)
     if facts.top_tags:
         top = " · ".join(f"{tag} {count:,}" for tag, count in facts.top_tags[:8])
@@ -32,13 +34,24 @@ def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
     if facts.score:
         yield "score", f"{facts.score.edges[0]:g} {sparkline(facts.score.counts)} {facts.score.edges[-1]:g}"
     kinds = " · ".join(f"{kind} {count:,}" for kind, count in facts.file_types.items())
-    extra = sum(len(group) - 1 for group in facts.duplicates)
-    yield "files", f"{kinds}   exact duplicates {extra:,}   repeats {facts.repeats:g} on average"
+    yield "files", f"{kinds}   repeats {facts.repeats:g} on average", *_care(facts)
+    copies, alike = (sum(len(group) - 1 for group in groups) for groups in (facts.duplicates, facts.near_duplicates))
+    among = f" among {facts.looks.pictures:,}" if facts.looks.pictures < facts.usable else ""
+    yield "twice", f"exact duplicates {copies:,} · look alike {alike:,}{among}"
 
 
 def _captions(facts: Facts) -> str:
-    cut = f" · > {LIMIT}: {facts.too_long / max(1, facts.captions):.0%}" if facts.length_in == "tokens" else ""
+    cut = (
+        f" · > {facts.most_tokens}: {facts.too_long / max(1, facts.captions):.0%}"
+        if facts.length_in == "tokens"
+        else ""
+    )
     return (
         f"{facts.length_in}: median {facts.median_length}, max {facts.longest}{cut}"
         f" · empty: {facts.empty:,} · identical: {facts.identical:,}"
     )
+
+
+def _care(facts: Facts) -> list[str]:
+    kinds = " · ".join(f"{kind} {count:,}" for kind, count in facts.looks.kinds.items())
+    return [kinds] if kinds else []

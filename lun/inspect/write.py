@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lun.data.local import Local
 from lun.inspect.contact import Seen, contact_sheet, first_examples
-from lun.inspect.facts import LIMIT, Facts, facts_of
+from lun.inspect.facts import Facts, facts_of
 from lun.inspect.given import Given
 from lun.inspect.page import page
 from lun.inspect.rejected import Row, rejected_rows, write_rejected
@@ -18,11 +18,11 @@ from lun.inspect.table import lines_of
 
 def write_report(given: Given, data: Local, folder: Path, kinds: Collection[str]) -> list[str]:
     """Write `kinds` of report (html, png, json) and rejected.csv into `folder`; returns the lines for the console."""
-    facts = facts_of(data, given.seed, given.token_counter())
+    facts = facts_of(data, given)
     seen: list[Seen] = []
     broken: list[Row] = []
     if {"html", "png"} & set(kinds):
-        seen, broken = first_examples(data, given.seed)
+        seen, broken = first_examples(data, given.seed, given.buckets)
     known = {row[0] for row in facts.unreadable}
     unreadable = [*facts.unreadable, *(row for row in broken if row[0] not in known)]
     facts = dataclasses.replace(facts, unreadable=unreadable)
@@ -36,7 +36,7 @@ def write_report(given: Given, data: Local, folder: Path, kinds: Collection[str]
         contact_sheet(seen).save(folder / "contact.png")
     if "html" in kinds:
         rejected = [*rejected_rows(data.selection), *unreadable]
-        text = page(str(given.folder), facts, seen, rejected, given.seed)
+        text = page(given, facts, seen, rejected, data)
         (folder / "report.html").write_text(text, encoding="utf-8", errors="backslashreplace")
     return [*lines_of(facts, folder.as_posix()), *facts.warnings]
 
@@ -47,7 +47,7 @@ def _warnings(facts: Facts) -> list[str]:
         found.append(f"warning[DAT06]: unreadable images: {len(facts.unreadable):,}; list in rejected.csv")
     if facts.length_in == "tokens" and facts.too_long:
         found.append(
-            f"warning[DAT07]: {facts.too_long / facts.captions:.0%} of captions are longer than {LIMIT} tokens"
-            f" (median {facts.median_length}, longest {facts.longest})"
+            f"warning[DAT07]: {facts.too_long / facts.captions:.0%} of captions are longer than {facts.most_tokens}"
+            f" tokens (median {facts.median_length}, longest {facts.longest})"
         )
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from lun.callbacks.text import write_text
 from lun.launch.ranks import process_rank
 from lun.launch.record import RunRecord
 
@@ -119,12 +120,13 @@ class RunDirectory:
     def save_configs(self, project: str, lightning: str, resolved: str, *, now: datetime) -> None:
         """Write the YAML texts of a start: its two halves under its time, and what resulted as `resolved.yaml`.
 
-        A former `resolved.yaml` stays under the time at which it was written.
+        A former `resolved.yaml` stays under the time at which it was written, as a copy: a crash at any moment leaves
+        a run that can be resumed.
         """
         former = self.resolved_config
         if former.exists():
             written = datetime.fromtimestamp(former.stat().st_mtime)
-            os.replace(former, _free(self.configs / f"{stamp(written)}-resolved.yaml"))
+            write_text(_free(self.configs / f"{stamp(written)}-resolved.yaml"), former.read_text(encoding="utf-8"))
         write_text(self.configs / f"{stamp(now)}-project.yaml", project)
         write_text(self.configs / f"{stamp(now)}-lightning.yaml", lightning)
         write_text(former, resolved)
@@ -149,19 +151,6 @@ class RunDirectory:
         except (OSError, ValueError):  # a 2022 run has none
             return {}
         return dict(rows) if isinstance(rows, Mapping) else {}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a text file as a whole, so that a reader or a crash never meets half of it."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _make(wanted: Path) -> Path:

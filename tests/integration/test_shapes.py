@@ -50,6 +50,25 @@ def test_the_plan_tells_the_buckets(lun: Lun, shapes: Path, caplog: pytest.LogCa
     assert "of the pixels cropped away" in told
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("upscale: true", "30 examples an epoch"),
+        ("max_crop: 0.1", "left out, since they would lose more than data.params.buckets.max_crop"),
+        ("max_aspect: 1.5, min_aspect: 0.6, max_crop: 0.5", "17 examples an epoch"),
+    ],
+)
+def test_buckets_enlarge_or_leave_out_as_asked(lun: Lun, shapes: Path, caplog, setting: str, told: str) -> None:
+    assert lun(f"data.params.buckets={{resolutions: [8, 12], step: 4, {setting}}}", data=shapes) == 0
+    assert told in "\n".join(caplog.messages)
+
+
+def test_buckets_that_leave_nothing_are_an_error_of_the_data(lun: Lun, tmp_path: Path, capsys) -> None:
+    data = make_shapes(tmp_path / "wide", [(40, 8)] * 3)
+    assert lun("data.params.buckets={resolutions: [8], step: 4, max_crop: 0.1}", data=data) == 3
+    assert "fix:   data.params.buckets.max_crop=null" in capsys.readouterr().err
+
+
 def test_a_mask_changes_what_is_learned(lun: Lun, shapes: Path, tmp_path: Path) -> None:
     states = []
     for mask in ("folder", "null"):
@@ -76,7 +95,7 @@ def test_a_picture_that_breaks_mid_run_is_replaced_and_listed(lun: Lun, tmp_path
     allowed = ["data.params.max_bad_fraction=0.2", "lightning.trainer.max_steps=6"]
     assert lun("-t", "-n", "broken", *allowed, data=data) == 0
     listed = (newest_run(tmp_path / "logs") / "data" / "rejected.csv").read_text().splitlines()
-    assert listed[0] == "path,reason"
+    assert listed[0] == "path,reason,set,at"
     assert listed[1].startswith(str(broken))
     assert lun("-t", "-n", "strict", "data.params.max_bad_fraction=0", data=data) == 3
     assert Image.open(data / "img" / "001.png").size == (8, 8)

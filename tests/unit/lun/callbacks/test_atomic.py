@@ -1,3 +1,4 @@
+import hashlib
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import torch
 
 from ldm.errors import Fault
 from lun.callbacks.atomic import AtomicIO, clean_leftovers, peek, unreadable
+from lun.callbacks.manifest import Manifest, manifest_path, remove_checkpoint
 
 STATE = {"state_dict": {"w": torch.arange(5000.0)}, "optimizer_states": [], "global_step": 1}
 
@@ -20,7 +22,7 @@ def checkpoint(tmp_path):
 
 def test_a_file_comes_back_as_it_was_saved_and_nothing_lies_beside_it(checkpoint):
     assert torch.equal(AtomicIO().load_checkpoint(checkpoint)["state_dict"]["w"], STATE["state_dict"]["w"])
-    assert os.listdir(checkpoint.parent) == ["a.ckpt"]
+    assert sorted(os.listdir(checkpoint.parent)) == ["a.ckpt", "a.ckpt.json"]
     assert unreadable(checkpoint) is None
 
 
@@ -33,7 +35,7 @@ def test_a_write_that_fails_halfway_leaves_the_old_file_and_no_other(checkpoint,
     monkeypatch.setattr(torch, "save", failing)
     with pytest.raises(type(error)):
         AtomicIO().save_checkpoint(STATE, checkpoint)
-    assert os.listdir(checkpoint.parent) == ["a.ckpt"]
+    assert sorted(os.listdir(checkpoint.parent)) == ["a.ckpt", "a.ckpt.json"]
     assert unreadable(checkpoint) is None
 
 
@@ -43,7 +45,7 @@ def test_the_file_reaches_the_disk_before_it_takes_its_name(tmp_path, monkeypatc
     monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), real_fsync(fd)))
     monkeypatch.setattr(os, "replace", lambda a, b: (order.append("replace"), real_replace(a, b)))
     AtomicIO().save_checkpoint(STATE, tmp_path / "a.ckpt")
-    assert order == ["fsync", "replace", "fsync"]
+    assert order[:3] == ["fsync", "replace", "fsync"]
 
 
 def test_the_first_file_must_be_readable_without_running_code(tmp_path):
@@ -63,7 +65,10 @@ def test_only_the_first_file_of_a_process_is_read_again(tmp_path, monkeypatch):
     assert io.written == tmp_path / "b.ckpt"
 
 
-def test_every_flipped_bit_and_every_cut_is_found(checkpoint):
+@pytest.mark.parametrize("manifest", [True, False])
+def test_every_flipped_bit_and_every_cut_is_found(checkpoint, manifest):
+    if not manifest:
+        manifest_path(checkpoint).unlink()
     whole = checkpoint.read_bytes()
     for place in range(3000, len(whole) - 3000, 997):
         checkpoint.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -73,6 +78,37 @@ def test_every_flipped_bit_and_every_cut_is_found(checkpoint):
     checkpoint.write_bytes(b"")
     assert unreadable(checkpoint)
     assert peek(checkpoint) == {}
+
+
+def test_the_manifest_says_size_hash_and_moment_of_the_file_beside_it(tmp_path):
+    path = tmp_path / "a.ckpt"
+    AtomicIO().save_checkpoint(STATE | {"lun": {"position": {"step": 7}, "attempt": 2}}, path)
+    content = path.read_bytes()
+    assert Manifest.read(path) == Manifest(len(content), hashlib.sha256(content).hexdigest(), 7, 2)
+
+
+def test_a_crash_between_file_and_manifest_leaves_a_file_that_is_good_without_one(checkpoint, monkeypatch):
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Manifest, "write", lambda self, path: (_ for _ in ()).throw(OSError(28, "full")))
+        AtomicIO().save_checkpoint(STATE | {"global_step": 2}, checkpoint)
+    assert os.listdir(checkpoint.parent) == ["a.ckpt"]
+    assert unreadable(checkpoint) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"size": 1}'])
+def test_a_broken_manifest_says_nothing(checkpoint, text):
+    manifest_path(checkpoint).write_text(text)
+    assert unreadable(checkpoint) is None
+
+
+def test_a_whole_file_that_is_not_the_one_written_is_told(checkpoint):
+    torch.save(STATE | {"global_step": 5}, checkpoint)
+    assert "written" in unreadable(checkpoint)
+
+
+def test_a_file_goes_together_with_its_manifest(checkpoint):
+    remove_checkpoint(checkpoint)
+    assert os.listdir(checkpoint.parent) == []
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):

@@ -48,6 +48,7 @@ def test_a_fixed_name_is_overwritten_in_place(training, tmp_path):
 def test_only_the_newest_stay_when_so_many_are_asked_for(training, tmp_path):
     training(5, Checkpoint("gs={step}", every_n_train_steps=1, save_top_k=2)).fit()
     assert files(tmp_path) == ["gs=4.ckpt", "gs=5.ckpt"]
+    assert len(list((tmp_path / "checkpoints").glob("*.json"))) == 2
 
 
 def test_minutes_count_from_the_last_save(training, tmp_path, monkeypatch):

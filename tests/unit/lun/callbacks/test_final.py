@@ -21,7 +21,7 @@ class FailAt(Callback):
 
 def names(tmp_path) -> list[str]:
     folder = tmp_path / "checkpoints"
-    return sorted(os.listdir(folder)) if folder.exists() else []
+    return sorted(name for name in os.listdir(folder) if name.endswith(".ckpt")) if folder.exists() else []
 
 
 def test_the_end_of_a_run_is_saved_though_no_period_was_reached(training, tmp_path):

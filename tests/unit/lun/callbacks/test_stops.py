@@ -36,7 +36,7 @@ def test_a_signal_finishes_the_step_saves_and_stops(training, tmp_path, number, 
 
 def test_savers_before_it_act_at_the_step_of_the_stop(training, tmp_path):
     training(9, Signal(signal.SIGTERM, 2), Checkpoint("every-3", every_n_train_steps=3), Stops()).fit()
-    assert os.listdir(tmp_path / "checkpoints") == ["every-3.ckpt"]
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["every-3.ckpt", "every-3.ckpt.json"]
 
 
 def test_a_stop_adds_and_loses_no_validation_and_no_step(training, tmp_path):

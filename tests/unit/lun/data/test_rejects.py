@@ -1,6 +1,7 @@
 """A bad picture in the middle of a run: replaced, listed, and past a limit the end."""
 
 import csv
+import os
 from itertools import islice
 from pathlib import Path
 
@@ -45,8 +46,11 @@ def test_what_was_rejected_is_listed_once_over_attempts(tmp_path):
     for _ in range(2):
         read(0, tmp_path / "data")
     rows = listed(tmp_path / "data")
-    assert rows[0] == ["path", "reason"]
-    assert sorted(rows[1:]) == [["img/3.png", "truncated"], ["img/7.png", "truncated"]]
+    assert rows[0] == ["path", "reason", "set", "at"]
+    assert sorted(row[:3] for row in rows[1:]) == [
+        ["img/3.png", "truncated", "train"],
+        ["img/7.png", "truncated", "train"],
+    ]
 
 
 def test_the_first_one_is_told(tmp_path, caplog):
@@ -87,3 +91,42 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     RejectedList(10, 0.5, lambda: None).add([Rejection("a.png", "why", Fault("DAT06", "what"))])
     assert list(tmp_path.iterdir()) == []
+
+
+def bad(path: Path, why: str = "truncated") -> list[Rejection]:
+    path.touch()
+    return [Rejection(str(path), why, Fault("DAT06", f"cannot read image {path}"))]
+
+
+def test_the_limit_is_that_of_all_ranks_and_attempts(tmp_path):
+    ranks = [RejectedList(100, 0.02, lambda: tmp_path / "data") for _ in range(3)]
+    ranks[0].add(bad(tmp_path / "a.png"))
+    ranks[1].add(bad(tmp_path / "a.png"))
+    ranks[1].add(bad(tmp_path / "b.png"))
+    with pytest.raises(Fault, match="3 of 100 images") as caught:
+        ranks[2].add(bad(tmp_path / "c.png"))
+    assert str(tmp_path / "data" / "rejected.csv") in caught.value.where
+    assert [Path(row[0]).name for row in listed(tmp_path / "data")[1:]] == ["a.png", "b.png", "c.png"]
+
+
+def test_what_was_repaired_or_removed_since_does_not_count(tmp_path):
+    first = RejectedList(100, 0.02, lambda: tmp_path / "data")
+    first.add(bad(tmp_path / "a.png"))
+    first.add(bad(tmp_path / "b.png"))
+    os.utime(tmp_path / "a.png", (2**32, 2**32))
+    (tmp_path / "b.png").unlink()
+    later = RejectedList(100, 0.02, lambda: tmp_path / "data")
+    later.add(bad(tmp_path / "c.png"))
+    later.add(bad(tmp_path / "d.png"))
+
+
+def test_each_data_set_has_a_limit_of_its_own_in_the_same_list(tmp_path):
+    for split in ("train", "validation"):
+        RejectedList(100, 0.01, lambda: tmp_path, split).add(bad(tmp_path / f"{split}.png"))
+    assert [row[2] for row in listed(tmp_path)[1:]] == ["train", "validation"]
+
+
+def test_a_list_that_cannot_be_written_does_not_end_the_run(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    RejectedList(100, 0.5, lambda: tmp_path / "file" / "data").add(bad(tmp_path / "a.png"))
+    assert any("is not listed" in message for message in caplog.messages)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from PIL import Image
 from support.board import put_board
-from support.runs import make_pictures
+from support.runs import make_pictures, make_shapes
 
 from lun.inspect.command import run
 
@@ -79,7 +79,7 @@ class Page(HTMLParser):
         for name, value in attrs:
             if name in ("src", "href"):
                 self.images += tag == "img"
-                if not value.startswith("data:"):
+                if not value.startswith(("data:", "#")):
                     self.fetched.append(value)
 
     def handle_data(self, data):
@@ -90,8 +90,29 @@ def test_the_page_stands_alone_and_escapes_what_people_wrote(board, tmp_path):
     run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--html"])
     page = Page((tmp_path / "out" / "report.html").read_text())
     assert page.fetched == []
-    assert page.images == 2 + 2 * 2  # two readable pictures on the sheet, each before and after its crop
+    # two readable pictures on the sheet, each before and after its crop, and once more since both are the same file
+    assert page.images == 2 + 2 * 2 + 2
     assert "<b>, x" in page.text
+
+
+def test_the_page_tells_what_every_part_is_for(board, tmp_path):
+    run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--html"])
+    text = (tmp_path / "out" / "report.html").read_text()
+    for title in ("What is left", "What the model will see", "Captions before and after", "Pictures that occur twice"):
+        assert f">{title}" in text
+    assert "<script" not in text
+    assert "href='#out-score-below-min-score-5'" in text and "id='out-score-below-min-score-5'" in text
+
+
+def test_the_sheet_shows_pictures_in_the_buckets_of_the_config(tmp_path):
+    root = make_shapes(tmp_path / "set", [(16, 8)] * 3)
+    buckets = "data.params.buckets={resolutions: [12], step: 4}"
+    assert run([str(root), "--set", buckets, "data.params.batch_size=1", "-o", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert any("16 x 8 " in line for line in found["buckets"])
+    assert found["cropped_away"] == 0
+    with Image.open(tmp_path / "out" / "contact.png") as sheet:  # ten times enlarged, twice as wide as high
+        assert sheet.getpixel((90, 4 + 79)) != (255, 255, 255) == sheet.getpixel((90, 4 + 81))
 
 
 def test_the_sheet_shows_a_row_of_eight(tmp_path):

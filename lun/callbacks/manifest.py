@@ -1,0 +1,73 @@
+"""What a finished checkpoint is, noted beside it: a reader can tell a cut or changed file from the one written."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from lun.callbacks.text import write_text
+
+SUFFIX = ".json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Bytes, their hash, and which moment of the run they are; stored as JSON in `<checkpoint>.json`."""
+
+    size: int
+    sha256: str
+    step: int | None = None
+    attempt: int | None = None
+
+    def write(self, path: Path) -> None:
+        """Put it beside the checkpoint at `path`. Raises OSError."""
+        write_text(manifest_path(path), json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Manifest | None":
+        """That of the checkpoint at `path`; None where there is none or it says nothing."""
+        try:
+            return cls(**json.loads(manifest_path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def differs(self, path: Path) -> str | None:
+        """Why the file at `path` is not the one that was written, None if it is. Raises OSError."""
+        if (size := path.stat().st_size) != self.size:
+            return f"it has {size:,} bytes, but {self.size:,} were written"
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        return (
+            None if found == self.sha256 else f"its contents are not what was written (see {manifest_path(path).name})"
+        )
+
+
+class HashedFile:
+    """A binary file for writing, with no more than `write` and `flush`, that knows what went through it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.size = 0
+        self._hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        self.size += memoryview(data).nbytes
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def manifest(self, step: int | None, attempt: int | None) -> Manifest:
+        return Manifest(self.size, self._hash.hexdigest(), step, attempt)
+
+
+def manifest_path(path: Path) -> Path:
+    return path.with_name(path.name + SUFFIX)
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Delete a checkpoint and its manifest, where they are; never the file without what speaks of it."""
+    manifest_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)

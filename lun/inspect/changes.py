@@ -1,0 +1,73 @@
+"""Captions as they were written, beside what the rules make of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.local import Local
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tag or word of a caption; `changed`: the other side has not got it."""
+
+    text: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """One caption, before and after."""
+
+    name: str
+    written: list[Piece]
+    seen: list[Piece]
+
+    @property
+    def is_one(self) -> bool:
+        return any(piece.changed for piece in (*self.written, *self.seen))
+
+
+def changes_of(data: Local, seed: int) -> list[Change]:
+    """Of pictures spread evenly, as the first epoch of a run with `seed` would read them."""
+    step = max(1, len(data) // SHOWN)
+    found = []
+    for index in range(0, len(data), step):
+        try:
+            found.append(_change(data, index, seed))
+        except Fault:
+            continue  # a caption file that cannot be read is told among the rejected
+    return found[:SHOWN]
+
+
+def _change(data: Local, index: int, seed: int) -> Change:
+    text, tags = data.written(index)
+    seen = data.caption(index, Draws(seed, index))
+    before = [*tags, *_pieces(text, data.compose.separator if not tags else None)]
+    return Change(data.name(index), *compared(before, _pieces(seen, data.compose.separator)))
+
+
+def _pieces(text: str, separator: str | None) -> list[str]:
+    """Tags where the text is a list of them, else words."""
+    by = separator.strip() if separator else None
+    parts = text.split(by) if by and by in text else text.split(",") if "," in text else text.split()
+    return [part for part in (part.strip() for part in parts) if part]
+
+
+def compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
+    """Both sides with what the other has not got marked; an order of its own is no change."""
+    return _marked(before, Counter(after)), _marked(after, Counter(before))
+
+
+def _marked(pieces: Sequence[str], other: Counter[str]) -> list[Piece]:
+    found = []
+    for piece in pieces:
+        found.append(Piece(piece, other[piece] <= 0))
+        other[piece] -= 1
+    return found
