@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lun.config.presets import listing
 from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
@@ -28,6 +29,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.help or arguments.version:
         print(usage() if arguments.help else version())
+        return 0
+    if arguments.list_presets:
+        print(listing(), end="")
         return 0
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"

@@ -24,6 +24,7 @@ class Arguments:
     datadir_in_name: bool = True
     check: bool = False
     print_config: bool = False
+    list_presets: bool = False
     accept_change: tuple[str, ...] = ()
     time_limit: int | None = None
     """Seconds."""

@@ -94,6 +94,7 @@ FLAGS: Mapping[str, Flag] = {
     "--datadir_in_name": Flag("datadir_in_name", "maybe", boolean),
     "--check": Flag("check", "none"),
     "--print-config": Flag("print_config", "none"),
+    "--list-presets": Flag("list_presets", "none"),
     "--accept-change": Flag("accept_change", "list", change),
     "--time-limit": Flag("time_limit", "one", time_limit),
     "--allow": Flag("allow", "list"),

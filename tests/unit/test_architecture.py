@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the top down: a module may import what stands on a later line, and its own group; never a neighbour on its line.
 LAYERS: list[list[str]] = [
     ["main"],
-    ["lun.trainer", "lun.convert", "lun.sample", "lun.inspect", "lun.posthoc_ema", "lun.data.cache"],
+    ["lun.trainer", "lun.convert", "lun.sample", "lun.memory", "lun.inspect", "lun.posthoc_ema", "lun.data.cache"],
     ["lun.weights"],
     ["lun.launch"],
     ["lun.config", "lun.data", "lun.callbacks", "lun.loggers", "lun.strategies"],
@@ -62,6 +62,7 @@ LIGHT = [
     "ldm.diffusion",
     "lun.convert.command",
     "lun.sample.command",
+    "lun.memory.command",
 ]
 
 LONGEST_FILE = 320
