@@ -42,8 +42,9 @@ def load_layers(
 ) -> Merged:
     """Merge YAML files left to right, then the settings of the command line (`a.b=value`, `~a.b` removes).
 
-    A file comes after those that it extends. `defaults` is a layer below all files. Settings are one layer, in their order; removals come before them.
-    Interpolations are resolved at the end. Raises `Fault` CFG01, CFG02, CFG03 or CFG06, an ExceptionGroup of several.
+    A file comes after those that it extends; `defaults` is a layer below all of them. Settings are one layer, in their
+    order; removals come before them. Interpolations are resolved at the end.
+    Raises `Fault` CFG01, CFG02, CFG03 or CFG06, an ExceptionGroup of several.
     """
     found = expanded(files)
     tree = as_node(dict(defaults or {}), DEFAULT)

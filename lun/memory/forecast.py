@@ -7,16 +7,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from ldm.checkpoint.hollow import give_memory
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.sampler import guided
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.inpainting import KEPT
 from ldm.models.diffusion.preview import previewing
 from ldm.util import instantiate_from_config
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
+from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
 
@@ -75,9 +77,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
         live = stack.enter_context(LiveBytes())
         weights = [*model.parameters(), *model.buffers()]
         live.adopt(weights)
-        return Rehearsal(model, live, precision, load_of(config, model)).run(
-            config["model"]["params"], sizes_of(weights)
-        )
+        return Rehearsal(model, live, precision, load_of(config)).run(sizes_of(weights))
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def build(model: DDPM) -> None:
     model.train()
 
 
-def load_of(config: Mapping[str, Any], model: DDPM) -> Load:
+def load_of(config: Mapping[str, Any]) -> Load:
     """Batch and sides that a configuration asks for; of several sizes the largest."""
     data = config["data"]["params"]
     train = (data.get("train") or {}).get("params") or {}
@@ -124,17 +124,17 @@ class Rehearsal:
         self.dtype = WHOLE.get(precision, torch.float32)
 
     def run(self, weights: int) -> Forecast:
+        """In Lightning's order: gradients stay until the next forward pass is over, also while pictures are drawn."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
         optimizer = optimizer_of(self.model, trained)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
-                self.step()
+                self.step(optimizer)
                 peaks["step"] = peak()
             with self.live.phase() as peak:
-                optimizer.step()
+                optimizer = self.update(optimizer, trained)
                 peaks["update"] = peak()
-            optimizer.zero_grad()
         with self.live.phase() as peak:
             self.samples()
             peaks["samples"] = peak()
@@ -142,7 +142,7 @@ class Rehearsal:
         average = sum(4 * parameter.numel() for parameter in trained) if self.model.use_ema else 0
         return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, **peaks)
 
-    def step(self) -> None:
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
         model, count = self.model, self.load.batch
         draws = BatchDraws(0, range(count))
         with self.precision():
@@ -150,7 +150,17 @@ class Rehearsal:
             cond = model.condition(batch, None)
             x0 = model.encode(batch, draws)
             loss = model.losses(x0, cond, draws, batch).weighted.mean()
+        optimizer.zero_grad()
         loss.backward()
+
+    def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer that made its step, or the one that stands for it because it looks at values."""
+        try:
+            optimizer.step()
+        except DataDependentOutputException:
+            optimizer = ByShape(trained, self.model.optimizer_config)
+            optimizer.step()
+        return optimizer
 
     def samples(self) -> None:
         """One step of the solver with guidance, and decoding."""
@@ -166,7 +176,11 @@ class Rehearsal:
     def batch(self) -> dict[str, Any]:
         load = self.load
         image = torch.empty(load.batch, load.height, load.width, 3, dtype=self.dtype)
-        return {self.model.first_stage_key: image, "caption": [""] * load.batch, "slot": list(range(load.batch))}
+        batch = {self.model.first_stage_key: image, "caption": [""] * load.batch, "slot": list(range(load.batch))}
+        if getattr(self.model, "mask", None):  # drawn by looking at values, so it is given
+            pixels = self.model.first_stage_model.downsampling
+            batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
+        return batch
 
     @contextmanager
     def precision(self) -> Iterator[None]:
