@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lun.launch import cli, log
@@ -29,6 +30,8 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.help or arguments.version:
         print(usage() if arguments.help else version())
         return 0
+    if arguments.doctor:
+        return _examine(Path(arguments.logdir))
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
@@ -51,6 +54,12 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         session.say_how_to_train(words)
         return 0
     return session.fit(words)
+
+
+def _examine(logdir: Path) -> int:
+    from lun.doctor.report import doctor  # looks at torch, too
+
+    return doctor(logdir)
 
 
 def _find(target: str) -> Resume:

@@ -23,6 +23,7 @@ class Arguments:
     data_root: str | None = None
     datadir_in_name: bool = True
     check: bool = False
+    doctor: bool = False
     print_config: bool = False
     accept_change: tuple[str, ...] = ()
     time_limit: int | None = None

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: list[list[str]] = [
     ["main"],
     ["lun.trainer", "lun.convert", "lun.sample", "lun.inspect", "lun.posthoc_ema", "lun.data.cache"],
+    ["lun.doctor"],
     ["lun.launch"],
     ["lun.config", "lun.data", "lun.callbacks", "lun.loggers", "lun.strategies"],
     ["ldm.models"],
