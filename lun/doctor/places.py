@@ -1,6 +1,6 @@
 """Whether there is room, and the right to use it, for what training writes."""
 
-from lun.doctor.finding import Finding
+from lun.doctor.finding import Finding, Level
 
 GIB = 2**30
 # SD 1.x with its optimizer and averaged weights: 860 million parameters of 16 bytes.
@@ -14,7 +14,7 @@ def examine_shared_memory(total: int | None) -> Finding:
     said = f"{total / GIB:.1f} GiB"
     if total >= GIB:
         return Finding("OK", "/dev/shm", said)
-    level = "FAIL" if total <= GIB // 16 else "WARN"
+    level: Level = "FAIL" if total <= GIB // 16 else "WARN"
     return Finding(
         level,
         "/dev/shm",
