@@ -4,8 +4,8 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/amd-power.sh [--gpu N] [--profile NAME] [--watts W] [--print]
-       scripts/amd-power.sh --restore [--gpu N] [--print]
+usage: bash scripts/amd-power.sh [--gpu N] [--profile NAME] [--watts W] [--print]
+       bash scripts/amd-power.sh --restore [--gpu N] [--print]
 
   (nothing)        show profiles and limits of every AMD GPU
   --profile NAME   such as COMPUTE, out of those that the GPU has
