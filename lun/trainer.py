@@ -12,7 +12,6 @@ from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
 from lun.launch.ranks import process_rank
-from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
 from lun.launch.user_code import admit_user_code
 
@@ -32,6 +31,9 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         return 0
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
+    # Needs packages whose absence the doctor has told by now.
+    from lun.launch.settings import as_yaml, read_settings
+
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())

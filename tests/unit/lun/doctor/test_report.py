@@ -1,6 +1,8 @@
 """The examination as a whole, on this machine and on one that is not well."""
 
 import getpass
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,13 @@ def test_names_of_the_machine_and_its_user_do_not_show() -> None:
 def test_settings_of_the_gpu_are_told() -> None:
     assert examine_settings({"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}).detail == "HSA_OVERRIDE_GFX_VERSION=10.3.0"
     assert examine_settings({}).detail == "nothing set"
+
+
+def test_it_answers_where_the_packages_of_the_program_are_missing(repo_root: Path) -> None:
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(('yaml', 'omegaconf', 'torch', 'lightning', 'numpy'));"
+        "from lun.trainer import run; sys.exit(run(['--doctor']))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], cwd=repo_root, capture_output=True, text=True)
+    assert answer.returncode == 1, answer.stderr
+    assert "[FAIL] torch       cannot be imported" in answer.stdout
