@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the configs are a package of the wheel, `lun.configs`, and the user's drawer is not."""
+"""What pyproject.toml cannot say: the configs go into the wheel as `lun.configs`, the user's own drawer does not."""
 
 from setuptools import find_namespace_packages, setup
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ruff's rules, ruff's formatting and shellcheck, with the tools of .venv; all three run even where the first one complains.
+# Ruff's rules and formatting, shellcheck and hadolint, with the tools of .venv; all run even where the first one complains.
 set -euo pipefail
 
 usage() {
@@ -30,6 +30,7 @@ else
   "$bin/ruff" check . || status=1
   "$bin/ruff" format --check . || status=1
 fi
-shopt -s nullglob
-"$bin/shellcheck" .ci/run scripts/*.sh docker/*.sh || status=1
+mapfile -t programs < <(grep -l '^#!' .ci/run scripts/*.sh docker/*.sh) # with the parts that they source
+"$bin/shellcheck" --external-sources --check-sourced "${programs[@]}" || status=1
+"$bin/hadolint" docker/Dockerfile || status=1
 exit "$status"

@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: bash scripts/setup.sh [--test] [--reinstall-torch]
 
-  --test              also what the tests need: pytest, ruff, mypy, shellcheck
+  --test              also what the tests need: pytest, ruff, mypy, shellcheck, hadolint
   --reinstall-torch   install torch anew, into .venv, even where a suitable one is found
 
 environment:
@@ -30,12 +30,12 @@ stamp="$venv/lun-installed"
 log="$venv/install.log"
 torch_pin="$venv/torch-constraint.txt"
 
-fail() { # what, why, fix
-  printf 'error[DEP01]: %s\n' "$1" >&2
-  [[ -z "${2:-}" ]] || printf '  why:   %s\n' "$2" >&2
-  [[ -z "${3:-}" ]] || printf '  fix:   %s\n' "$3" >&2
-  exit 7
-}
+# shellcheck source=scripts/fault.sh
+source "$root/scripts/fault.sh"
+# shellcheck source=scripts/machine.sh
+source "$root/scripts/machine.sh"
+
+fail() { fault DEP01 "$1" why="${2:-}" fix="${3:-}"; } # what, why, fix
 
 say() { printf 'setup    %s\n' "$*"; }
 
@@ -121,16 +121,6 @@ make_venv() {
   mkdir -p "$venv"
   run_logged "$python" -m venv ${inherit[@]+"${inherit[@]}"} "$venv" ||
     log_tail "the environment could not be made" "rm -r $venv; apt install python3-venv, or LUN_PYTHON=/path/to/another/python"
-}
-
-machine_kind() {
-  if nvidia-smi -L >/dev/null 2>&1; then
-    echo cuda
-  elif [[ -e /dev/kfd ]]; then
-    echo rocm
-  else
-    echo cpu
-  fi
 }
 
 pip_torch() { # requirement, pip's arguments; the first call replaces any torch, the second adds what it needs

@@ -93,6 +93,7 @@ FLAGS: Mapping[str, Flag] = {
     "--data_root": Flag("data_root", "one"),
     "--datadir_in_name": Flag("datadir_in_name", "maybe", boolean),
     "--check": Flag("check", "none"),
+    "--doctor": Flag("doctor", "none"),
     "--print-config": Flag("print_config", "none"),
     "--list-presets": Flag("list_presets", "none"),
     "--accept-change": Flag("accept_change", "list", change),

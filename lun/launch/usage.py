@@ -43,6 +43,7 @@ run
 
 information
   --check                      look for faults in the configuration and stop
+  --doctor                     look for faults in this machine: torch, driver, packages, disk (exit status 1 if any)
   --print-config               the merged configuration
   --list-presets               the configs that are shipped, to be named after --base
   -d, --debug                  tracebacks

@@ -29,7 +29,9 @@ class Setup:
     def __init__(self, repo_root: Path, place: Path) -> None:
         self.project, self.state = place / "my project", place / "state"
         (self.project / "scripts").mkdir(parents=True)
-        for name in ("scripts/setup.sh", "scripts/installed.py", "pyproject.toml", "constraints.txt"):
+        for name in ("setup.sh", "fault.sh", "machine.sh", "installed.py"):
+            shutil.copy(repo_root / "scripts" / name, self.project / "scripts" / name)
+        for name in ("pyproject.toml", "constraints.txt"):
             shutil.copy(repo_root / name, self.project / name)
         (self.state / "bin").mkdir(parents=True)
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
@@ -200,7 +202,7 @@ def test_what_it_does_not_know_is_refused_before_anything_is_made(
     assert setup.calls() == []
 
 
-@pytest.mark.parametrize("script", ["setup", "test", "demo", "lint"])
+@pytest.mark.parametrize("script", ["setup", "test", "demo", "lint", "amd-power"])
 def test_every_script_explains_itself(repo_root: Path, script: str) -> None:
     command = ["bash", str(repo_root / "scripts" / f"{script}.sh"), "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, cwd="/")
