@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lun.config.presets import listing
 from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
 from lun.launch.ranks import process_rank
-from lun.launch.settings import as_yaml, read_settings
 from lun.launch.usage import usage, version
 from lun.launch.user_code import admit_user_code
 
@@ -26,9 +27,14 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: Arguments, words: list[str]) -> int:
-    if arguments.help or arguments.version:
-        print(usage() if arguments.help else version())
+    if arguments.help or arguments.version or arguments.list_presets:
+        print(_information(arguments), end="")
         return 0
+    if arguments.doctor:
+        return _examine(Path(arguments.logdir))
+    # Needs packages whose absence the doctor has told by now.
+    from lun.launch.settings import as_yaml, read_settings
+
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
@@ -51,6 +57,18 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         session.say_how_to_train(words)
         return 0
     return session.fit(words)
+
+
+def _information(arguments: Arguments) -> str:
+    if arguments.list_presets:
+        return listing()
+    return (usage() if arguments.help else version()) + "\n"
+
+
+def _examine(logdir: Path) -> int:
+    from lun.doctor.report import doctor  # looks at torch, too
+
+    return doctor(logdir)
 
 
 def _find(target: str) -> Resume:

@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: bash scripts/setup.sh [--test] [--reinstall-torch]
 
-  --test              also what the tests need: pytest, ruff, mypy, shellcheck
+  --test              also what the tests need: pytest, ruff, mypy, shellcheck, hadolint
   --reinstall-torch   install torch anew, into .venv, even where a suitable one is found
 
 environment:

@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: bash scripts/test.sh [lint|types|unit|integration|all] [pytest arguments]
 
-  lint          ruff, formatting, shellcheck
+  lint          ruff, formatting, shellcheck, hadolint
   types         mypy
   unit          pytest tests/unit
   integration   pytest tests/integration

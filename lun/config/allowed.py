@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 OURS = ("ldm", "lun")
-LIBRARIES = ("torch", "lightning", "diffusers", "transformers", "deepspeed")
+OPTIMIZERS = ("bitsandbytes", "schedulefree", "prodigyopt")  # of the extra `optim`
+LIBRARIES = ("torch", "lightning", "diffusers", "transformers", "deepspeed", *OPTIMIZERS)
 
 _PARTS_OF_LIBRARIES = frozenset(
     {

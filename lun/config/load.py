@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path as FilePath
 from typing import Any
 
 from ldm.errors import Fault
 from lun.config.errors import did_you_mean, raise_all
-from lun.config.files import anchored, find_config
+from lun.config.extends import expanded
+from lun.config.files import anchored
 from lun.config.interpolation import resolved
 from lun.config.layers import merged, with_value, without
-from lun.config.source import Node, Path, as_node, parse, parse_value
+from lun.config.source import Node, Path, as_node, parse_value
 
 COMMAND_LINE = "command line"
 DEFAULT = "built-in default"
@@ -42,62 +42,19 @@ def load_layers(
 ) -> Merged:
     """Merge YAML files left to right, then the settings of the command line (`a.b=value`, `~a.b` removes).
 
-    `defaults` is a layer below all files. Settings are one layer, in their order; removals come before them.
-    Interpolations are resolved at the end. Raises `Fault` CFG01, CFG02, CFG03 or CFG06, an ExceptionGroup of several.
+    A file comes after those that it extends; `defaults` is a layer below all of them. Settings are one layer, in their
+    order; removals come before them. Interpolations are resolved at the end.
+    Raises `Fault` CFG01, CFG02, CFG03 or CFG06, an ExceptionGroup of several.
     """
-    found, faults = _found(files)
-    layers: list[Node] = []
-    for file in found:
-        try:
-            layers.append(_read(file))
-        except Fault as fault:
-            faults.append(fault)
-    raise_all(faults)
+    found = expanded(files)
     tree = as_node(dict(defaults or {}), DEFAULT)
-    for layer in layers:
+    for _, layer in found:
         tree = merged(tree, layer)
     tree = _with_overrides(tree, overrides)
     positions = tree.positions()
     positions.pop(())
     config = anchored(resolved(tree.plain(), positions))
-    return Merged(config, positions, tuple(file.as_posix() for file in found))
-
-
-def _found(names: Sequence[str]) -> tuple[list[FilePath], list[Fault]]:
-    found: list[FilePath] = []
-    faults: list[Fault] = []
-    for position, name in enumerate(names, start=1):
-        try:
-            found.append(find_config(name, position))
-        except Fault as fault:
-            faults.append(fault)
-    return found, faults
-
-
-def _read(file: FilePath) -> Node:
-    name = file.as_posix()
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Fault(
-            "CFG02",
-            f"{name} is not valid YAML",
-            where=name,
-            why=f"it is not UTF-8 text ({error.reason})",
-            fix="save the file as UTF-8",
-        ) from error
-    node = parse(text, name)
-    if node.value is None:
-        return Node({}, node.where)
-    if not isinstance(node.value, dict):
-        raise Fault(
-            "CFG02",
-            f"{name} is not a config",
-            where=node.where,
-            why="its outermost level is not a map of settings",
-            fix="start with lines such as `model:`",
-        )
-    return node
+    return Merged(config, positions, tuple(file.as_posix() for file, _ in found))
 
 
 def _with_overrides(tree: Node, overrides: Sequence[str]) -> Node:

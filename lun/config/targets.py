@@ -7,7 +7,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from ldm.util import get_obj_from_str
-from lun.config.allowed import LIBRARIES, OURS, may_import, refusal
+from lun.config.allowed import LIBRARIES, OPTIMIZERS, OURS, may_import, refusal
 from lun.config.errors import did_you_mean
 
 
@@ -41,10 +41,15 @@ def _imported(path: str, what: str) -> Any:
             "DEP01",
             what,
             why=f"it needs the package {error.name}, which is not installed",
-            fix=f"pip install -c constraints.txt {(error.name or '').partition('.')[0]}",
+            fix=_installing((error.name or "").partition(".")[0]),
         ) from error
     except Exception as error:  # importing runs the module, which may fail in any way
         raise Fault("CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}") from error
+
+
+def _installing(package: str) -> str:
+    what = "-e '.[optim]'" if package in OPTIMIZERS else package
+    return f"pip install -c constraints.txt {what}"
 
 
 def _suggestion(path: str) -> str:

@@ -23,7 +23,9 @@ class Arguments:
     data_root: str | None = None
     datadir_in_name: bool = True
     check: bool = False
+    doctor: bool = False
     print_config: bool = False
+    list_presets: bool = False
     accept_change: tuple[str, ...] = ()
     time_limit: int | None = None
     """Seconds."""

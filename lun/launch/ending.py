@@ -25,6 +25,9 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     except ExceptionGroup as group:
         faults = [error for error in group.exceptions if isinstance(error, Fault)]
         return _told(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        return _bug(error, words) if package in ("", "ldm", "lun", "main") else _told([missing(package)])
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
@@ -43,6 +46,16 @@ def leave(code: int) -> NoReturn:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def missing(package: str) -> Fault:
+    """A package that an installation would have brought."""
+    return Fault(
+        "DEP01",
+        f"the package {package} is missing",
+        why=f"{Path(sys.executable).name} was started outside the environment that was installed, or nothing was yet",
+        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; python main.py --doctor tells what else is missing",
+    )
 
 
 def _told(faults: list[Fault]) -> int:

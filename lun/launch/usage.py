@@ -13,6 +13,8 @@ usage: main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...]
 
 the demo, on any computer:
   python main.py -b configs/demo/emoji.yaml -t
+your own pictures, on Stable Diffusion 1.5:
+  python main.py -b sd15 bf16 --data_root DIR -t
 
 what
   -b, --base YAML ...          configs, merged left to right; found without .yaml and in configs/ too
@@ -41,7 +43,9 @@ run
 
 information
   --check                      look for faults in the configuration and stop
+  --doctor                     look for faults in this machine: torch, driver, packages, disk (exit status 1 if any)
   --print-config               the merged configuration
+  --list-presets               the configs that are shipped, to be named after --base
   -d, --debug                  tracebacks
   --version                    versions
   -h, --help                   this text

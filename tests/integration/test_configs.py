@@ -1,37 +1,154 @@
-"""Every config that is shipped is without faults."""
+"""Every config that is shipped is without faults, over every model that it claims to fit."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from PIL import Image
+from support import bitsandbytes_stub
 
+from lun.config.presets import Preset, presets
 from lun.trainer import run
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TXT2IMG = ["training-lightning.yaml", "training-txt2img.yaml"]
-MODELS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "models").glob("*.yaml"))
-OPTIONS = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "options").glob("*.yaml"))
-DATA = sorted(path.relative_to(CONFIGS).as_posix() for path in (CONFIGS / "data").glob("*.yaml"))
+PRESETS = presets(CONFIGS.parent)
+MODELS = [preset for preset in PRESETS if preset.group == "models"]
 COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
     TXT2IMG,
+    [*TXT2IMG, "objective.yaml"],
     ["training-lightning.yaml", "training-encoder.yaml"],
     ["training-lightning.yaml", "demo/first-stage.yaml"],
-    *([*TXT2IMG, model] for model in MODELS),
-    *([*TXT2IMG, option] for option in OPTIONS + DATA),
+    [*TXT2IMG, "models/sd15.yaml"],
 ]
+LAYERED = [
+    (model, preset)
+    for preset in PRESETS
+    for model in MODELS
+    if preset.group != "models" and (not preset.fits or model.name in preset.fits)
+]
+Read = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _with_bitsandbytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    bitsandbytes_stub.install(monkeypatch)
+    monkeypatch.chdir(CONFIGS.parent)
+
+
+@pytest.fixture
+def read(capsys: pytest.CaptureFixture[str]) -> Read:
+    """`read(name, ...) -> the configuration` of the presets of these names."""
+
+    def start(*names: str) -> dict[str, Any]:
+        assert run(["--base", *names, "--data_root", "configs/demo/data/train", "--print-config"]) == 0
+        found: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+        return found
+
+    return start
+
+
+def has_no_faults(capsys: pytest.CaptureFixture[str], *names: str) -> bool:
+    assert run(["--base", *names, "--check", "--data_root", "configs/demo/data/train"]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out == "the configuration has no faults\n"
 
 
 @pytest.mark.parametrize("files", COMBINATIONS, ids=" ".join)
-def test_a_shipped_combination_has_no_faults(
-    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(CONFIGS.parent)
-    words = [str(CONFIGS / file) for file in files]
-    assert run(["--base", *words, "--check", "--data_root", "configs/demo/data/train"]) == 0
-    assert capsys.readouterr().out == "the configuration has no faults\n"
+def test_a_shipped_combination_has_no_faults(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert has_no_faults(capsys, *(str(CONFIGS / file) for file in files))
+
+
+@pytest.mark.parametrize("model", [model.name for model in MODELS])
+def test_a_model_is_a_whole_config_by_its_name(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert has_no_faults(capsys, model)
+
+
+@pytest.mark.parametrize(("model", "preset"), LAYERED, ids=lambda preset: preset.name)
+def test_a_preset_fits_the_model(model: Preset, preset: Preset, capsys: pytest.CaptureFixture[str]) -> None:
+    assert has_no_faults(capsys, model.name, preset.name)
 
 
 def test_every_config_is_among_those_combinations() -> None:
     shipped = {path.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml")}
-    assert shipped == {file for files in COMBINATIONS for file in files}
+    listed = {f"{preset.group}/{preset.name}.yaml" for preset in PRESETS}
+    assert shipped == {file for files in COMBINATIONS for file in files} | listed
+    assert {preset.name for preset in PRESETS} == {preset.name for _, preset in LAYERED} | {m.name for m in MODELS}
+
+
+def test_a_preset_says_in_a_line_what_it_does_and_names_models_that_there_are() -> None:
+    for preset in PRESETS:
+        assert 20 < len(preset.about) <= 100, preset
+        assert set(preset.fits) <= {model.name for model in MODELS}, preset
+
+
+def test_presets_are_listed_without_a_command_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--list-presets"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {preset.name} " in shown and preset.about in shown for preset in PRESETS)
+    assert shown.index(" 8gb ") < shown.index(" 12gb ") < shown.index(" 24gb-sdxl ")
+
+
+def test_one_line_fine_tunes_on_ones_own_folder(read: Read) -> None:
+    """Model, data and everything that a run needs come out of two names and a folder."""
+    config = read("sd15", "bf16")
+    assert config["lightning"]["trainer"]["precision"] == "bf16-mixed"
+    assert config["lightning"]["trainer"]["max_epochs"] == 10
+    assert {"every-2k-steps", "periodic/e={epoch:04d} gs={step:06d}"} <= {
+        (callback.get("params") or {}).get("filename") for callback in config["lightning"]["callbacks"].values()
+    }
+    assert config["model"]["params"]["ckpt_path"] == "stable-diffusion-v1-5/stable-diffusion-v1-5"
+    assert config["data"]["params"]["train"]["params"]["data_root"] == "configs/demo/data/train"
+    assert "extends" not in config
+
+
+def test_changes_of_the_objective_add_up_and_keep_what_the_model_predicts(read: Read) -> None:
+    params = read("sd21-v", "min-snr", "offset-noise", "zero-terminal-snr")["model"]["params"]["objective"]["params"]
+    assert params["prediction"] == "v"
+    assert params["weighting"]["target"].endswith("MinSNR") and params["noise"]["target"].endswith("Offset")
+    assert params["path"]["params"] == {
+        "timesteps": 1000,
+        "linear_start": 0.00085,
+        "linear_end": 0.012,
+        "zero_terminal_snr": True,
+    }
+
+
+def test_a_recipe_for_a_card_is_what_it_stands_on_and_its_own(read: Read) -> None:
+    config = read("sd15", "8gb")
+    assert config["model"]["params"]["optimizer_config"]["target"] == "bitsandbytes.optim.AdamW8bit"
+    assert config["lightning"]["trainer"]["precision"] == "bf16-true"
+
+
+def test_an_optimizer_whose_package_is_missing_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
+    assert run(["--base", "sd15", "adamw8bit", "--data_root", "configs/demo/data/train", "--check"]) == 7
+    assert "pip install -c constraints.txt -e '.[optim]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("preset", "files"),
+    [
+        ("flat", ["img/a.png", "txt/a.txt", "img/b.png", "txt/b.txt"]),
+        ("sidecar", ["x/a.png", "x/a.txt", "y/b.png", "y/b.txt"]),
+        ("kohya", ["2_cat/a.png", "2_cat/a.txt", "3_dog/b.png"]),
+    ],
+)
+def test_a_preset_for_a_layout_reads_it(
+    preset: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        if file.endswith(".png"):
+            Image.new("RGB", (8, 8)).save(tmp_path / file)
+        else:
+            (tmp_path / file).write_text("red, cat")
+    tiny = str(Path(__file__).parents[1] / "fixtures" / "tiny.yaml")
+    assert run(["--base", tiny, preset, "--data_root", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{tmp_path}: {5 if preset == 'kohya' else 2} images" in shown

@@ -59,7 +59,7 @@ class Image:
     """A folder in which the steps are carried out as in an image; only Debian's packages are taken as given."""
 
     def __init__(self, context: Path, place: Path, arguments: dict[str, str]) -> None:
-        self.context, self.place, self.work = context, place, place
+        self.context, self.place, self.work = context, place, context
         self.variables = {name: value for name, value in os.environ.items() if not name.startswith("LUN_")}
         self.arguments = arguments
 

@@ -1,13 +1,18 @@
 """Every command and example that a README shows works."""
 
+import os
 import re
 import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from support.machine import Machine
+from support.radeon import Card
 
 from ldm.diffusion.draws import Draws
 from lun.data.keyed import Keyed
@@ -15,7 +20,11 @@ from lun.launch import cli
 from lun.trainer import run
 
 ROOT = Path(__file__).parents[2]
-READMES = sorted(path for path in ROOT.rglob("README.md") if not {".venv", "logs"} & set(path.parts))
+READMES = sorted(
+    path
+    for path in (*ROOT.rglob("README.md"), *ROOT.glob("docs/*.md"))
+    if not {".venv", "logs"} & set(path.relative_to(ROOT).parts)
+)
 PLACEHOLDERS = {"DIR": "configs/demo/data/train", "CONFIGS": "configs/demo/emoji.yaml"}
 
 
@@ -27,7 +36,13 @@ def shell_lines(text: str) -> list[str]:
 COMMANDS = [
     (path.relative_to(ROOT).as_posix(), line) for path in READMES for line in shell_lines(path.read_text("utf-8"))
 ]
-PROGRAM = [pytest.param(line, id=f"{name}: {line}") for name, line in COMMANDS if line.startswith("python main.py")]
+CONTAINERS = [line for _, line in COMMANDS if line.startswith(("docker/start.sh", "docker compose"))]
+PROGRAM = [
+    pytest.param(line[line.index("python main.py") :], id=f"{name}: {line}")
+    for name, line in COMMANDS
+    if line.startswith("python main.py") or (line in CONTAINERS and "python main.py" in line)
+]
+POWER = [line.removeprefix("sudo ") for _, line in COMMANDS if "scripts/amd-power.sh" in line]
 
 
 def words(line: str) -> list[str]:
@@ -38,7 +53,7 @@ def words(line: str) -> list[str]:
 def test_a_command_is_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     arguments = cli.parse([word for word in words(line) if word != "..."])
-    assert arguments.base or arguments.resume is not None
+    assert arguments.base or arguments.resume is not None or arguments.doctor
 
 
 @pytest.mark.parametrize("line", [param for param in PROGRAM if "--base" in param.values[0]])
@@ -58,6 +73,35 @@ def test_a_script_that_is_named_is_there(name: str, line: str) -> None:
     for word in shlex.split(line):
         if word.startswith("scripts/"):
             assert (ROOT / word).is_file()
+
+
+@pytest.mark.parametrize("line", [line for line in CONTAINERS if line.startswith("docker/start.sh")])
+def test_a_container_is_started_with_the_command_that_is_shown(line: str, tmp_path: Path) -> None:
+    machine = Machine(ROOT, tmp_path).has("docker", "cuda", "rocm")
+    options, _, command = line.partition(" -- ")
+    wanted = [PLACEHOLDERS.get(word, word) for word in shlex.split(command)]
+    given = [str(ROOT / PLACEHOLDERS[word]) if word in PLACEHOLDERS else word for word in shlex.split(options)[1:]]
+    run = machine.printed(*given, *(["--", *wanted] if wanted else []))[-1]
+    assert run[:2] == ["docker", "run"] and run[len(run) - len(wanted) :] == wanted
+
+
+@pytest.mark.parametrize("line", [line for line in CONTAINERS if line.startswith("docker compose")])
+def test_a_composed_container_is_one_of_the_file_that_is_named(line: str) -> None:
+    given = shlex.split(line)
+    file, profile = given[given.index("--file") + 1], given[given.index("--profile") + 1]
+    service = given[given.index("--rm") + 1]
+    assert profile in yaml.safe_load((ROOT / file).read_text("utf-8"))["services"][service]["profiles"]
+
+
+def test_power_is_set_and_restored_by_the_commands_that_are_shown(tmp_path: Path) -> None:
+    card = Card(tmp_path, 0)
+    before = card.written
+    assert POWER
+    for line in POWER:
+        environment = {"PATH": os.environ["PATH"], "LUN_SYSROOT": str(tmp_path)}
+        done = subprocess.run(shlex.split(line), cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert card.written[0] == before[0] and card.written[2] == before[2]
 
 
 @pytest.mark.parametrize("path", READMES, ids=str)

@@ -202,7 +202,7 @@ def test_what_it_does_not_know_is_refused_before_anything_is_made(
     assert setup.calls() == []
 
 
-@pytest.mark.parametrize("script", ["setup", "test", "demo", "lint"])
+@pytest.mark.parametrize("script", ["setup", "test", "demo", "lint", "amd-power"])
 def test_every_script_explains_itself(repo_root: Path, script: str) -> None:
     command = ["bash", str(repo_root / "scripts" / f"{script}.sh"), "--help"]
     answer = subprocess.run(command, capture_output=True, text=True, cwd="/")

@@ -254,6 +254,7 @@ def test_the_command_line_is_frozen():
         "--data_root",
         "--datadir_in_name",
         "--debug",
+        "--doctor",
         "--help",
         "--init-from",
         "--logdir",

@@ -51,3 +51,12 @@ def test_a_bug_before_there_is_a_run_directory_shows_its_traceback(
     monkeypatch.delenv(VARIABLE, raising=False)
     assert reported(lambda: raising(ZeroDivisionError("x")), []) == 70
     assert "Traceback" in capsys.readouterr().out
+
+
+def test_a_package_that_is_missing_is_named_with_what_installs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported(lambda: raising(ModuleNotFoundError("No module named 'yaml'", name="yaml.nodes")), []) == 7
+    assert capsys.readouterr().err.startswith("error[DEP01]: the package yaml is missing\n")
+
+
+def test_a_module_of_our_own_that_is_missing_is_a_bug() -> None:
+    assert reported(lambda: raising(ModuleNotFoundError("No module named 'lun.x'", name="lun.x")), []) == 70

@@ -1,0 +1,82 @@
+"""Whether the packages that are installed are those that this program was tested with."""
+
+from collections.abc import Mapping, Sequence
+
+from packaging.requirements import Requirement
+
+from lun.doctor.finding import Finding
+
+SHOWN = 6
+
+
+def examine_python(version: tuple[int, int], full: str, in_environment: bool) -> Finding:
+    """Python 3.11 to 3.13, best in an environment of its own."""
+    where = "in a virtual environment" if in_environment else "not in a virtual environment"
+    if not (3, 11) <= version <= (3, 13):
+        return Finding(
+            "FAIL", "Python", f"{full}; 3.11 to 3.13 are supported", "LUN_PYTHON=python3.11 bash scripts/setup.sh"
+        )
+    return Finding("OK", "Python", f"{full}, {where}")
+
+
+def examine_packages(
+    installed: Mapping[str, str], required: Sequence[Requirement], pins: Mapping[str, str]
+) -> list[Finding]:
+    """One line for what is missing or outside its range, and one for what differs from the tested versions.
+
+    installed   {name: version} of everything that is installed, names normalised
+    required    what the program asks for
+    pins        {name: version} of constraints.txt; empty where there is none
+    """
+    return [_needed(installed, required), _tested(installed, pins)]
+
+
+def _needed(installed: Mapping[str, str], required: Sequence[Requirement]) -> Finding:
+    wrong = [_complaint(need, installed.get(need.name)) for need in required if not _satisfied(need, installed)]
+    if wrong:
+        return Finding(
+            "FAIL", "packages", "; ".join(wrong), "bash scripts/setup.sh, or pip install -c constraints.txt -e ."
+        )
+    return Finding("OK", "packages", f"all {len(required)} that are needed")
+
+
+def _satisfied(need: Requirement, installed: Mapping[str, str]) -> bool:
+    version = installed.get(need.name)
+    return version is not None and need.specifier.contains(version, prereleases=True)
+
+
+def _complaint(need: Requirement, version: str | None) -> str:
+    return f"{need.name} is missing" if version is None else f"{need.name} {version} is not {need.specifier}"
+
+
+def _tested(installed: Mapping[str, str], pins: Mapping[str, str]) -> Finding:
+    others = [f"{name} {installed[name]} ({pin})" for name, pin in pins.items() if installed.get(name, pin) != pin]
+    if not pins:
+        return Finding("OK", "versions", "no constraints.txt here to compare with")
+    if others:
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        detail = f"not the tested versions: {', '.join(others[:SHOWN])}{more}"
+        return Finding("WARN", "versions", detail, "pip install -c constraints.txt -e .")
+    return Finding("OK", "versions", "as tested")
+
+
+def examine_torchvision(version: str | None, error: str) -> Finding:
+    """Not needed; one that does not fit torch takes transformers' text encoders down with it."""
+    if version is None:
+        return Finding("OK", "torchvision", "not installed, and not needed")
+    if error:
+        detail = f"{version} does not fit this torch and breaks transformers: {error}"
+        return Finding("FAIL", "torchvision", detail, "python -m pip uninstall -y torchvision")
+    return Finding("OK", "torchvision", f"{version}, which fits this torch; not needed")
+
+
+def examine_vocabulary(error: str) -> Finding:
+    """CLIP's tokenizer, which without its vocabulary makes one of two tokens and says nothing."""
+    if error:
+        return Finding(
+            "FAIL",
+            "tokenizer",
+            error,
+            "python -m pip install --force-reinstall -c constraints.txt transformers tokenizers",
+        )
+    return Finding("OK", "tokenizer", "CLIP's vocabulary of 49408 tokens, and a known sentence comes out right")

@@ -1,0 +1,68 @@
+"""`python -m lun.memory --base YAML ...`: what a run will take of a card's memory, told without having one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ldm.errors import Fault
+from lun.launch import cli
+from lun.launch import log as console
+from lun.launch.ending import reported
+from lun.launch.settings import read_settings
+from lun.launch.user_code import admit_user_code
+
+if TYPE_CHECKING:
+    from lun.memory.forecast import Forecast
+
+GIB = 2**30
+USAGE = """\
+usage: python -m lun.memory --base YAML ... [options and settings of main.py]
+
+  The peak memory of a run on one card, from a training step on tensors that have shapes but no memory: seconds on a
+  CPU, with no card, no weights and no pictures. The driver's context, workspaces of libraries and what the allocator
+  rounds up come on top: leave about a gibibyte.
+
+  python -m lun.memory --base sd15 12gb
+  python -m lun.memory --base sd15 bf16 data.params.batch_size=8
+"""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _start(words), ["python -m lun.memory", *words])
+
+
+def _start(words: list[str]) -> int:
+    arguments = cli.parse(words)
+    if arguments.help:
+        print(USAGE, end="")
+        return 0
+    if not arguments.base:
+        raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")
+    console.configure(None)
+    admit_user_code()
+    rooted = any(word.startswith("--data_root") for word in words)
+    settings = read_settings(cli.parse(words if rooted else [*words, "--data_root", "."]), None)
+    from lun.memory.forecast import forecast  # torch, which takes seconds
+
+    print("\n".join(lines(forecast(settings.config))))
+    return 0
+
+
+def lines(found: Forecast) -> list[str]:
+    """The forecast in words."""
+    fixed = {"weights": found.weights, "gradients": found.gradients, "optimizer": found.optimizer}
+    parts = {"step": found.step, "optimizer's update": found.update, "samples": found.samples}
+    return [
+        f"peak     {gib(found.peak)} GiB on the card",
+        "stays    " + " + ".join(f"{name} {gib(size)}" for name, size in fixed.items()),
+        "peaks    " + ", ".join(f"{name} {gib(size)}" for name, size in parts.items()),
+        f"average  {gib(found.average)} GiB in main memory",
+    ]
+
+
+def gib(size: int) -> str:
+    return f"{size / GIB:.1f}"

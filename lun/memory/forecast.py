@@ -1,0 +1,198 @@
+"""A training step on fake tensors, which have shapes and lifetimes but no memory: what it would take on a card."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+from ldm.checkpoint.hollow import give_memory
+from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.sampler import guided
+from ldm.errors import Fault
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.inpainting import KEPT
+from ldm.models.diffusion.preview import previewing
+from ldm.util import instantiate_from_config
+from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
+from lun.memory.by_shape import ByShape
+from lun.memory.eight_bit import EightBit, stands_for
+from lun.memory.live import LiveBytes
+
+MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+WHOLE = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "bf16": torch.bfloat16, "16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Bytes on the accelerator: what is there all the time, and the peak of each part of a run.
+
+    step     encoding, forward and backward pass
+    update   the optimizer's step
+    samples  pictures of the image logger
+    average  in main memory: the EMA
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    step: int
+    update: int
+    samples: int
+    average: int
+
+    @property
+    def peak(self) -> int:
+        return max(self.step, self.update, self.samples)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is put on the card: how many pictures at once, of which sides in pixels, and samples drawn at once."""
+
+    batch: int
+    height: int
+    width: int
+    samples: int
+
+
+def forecast(config: Mapping[str, Any]) -> Forecast:
+    """The memory that a run of this configuration takes on one device. Raises `Fault` CFG03 for other kinds of models.
+
+    Counted are the tensors that are alive; not the context of the driver, libraries' workspaces and what the allocator
+    rounds up.
+    """
+    trainer = (config.get("lightning") or {}).get("trainer") or {}
+    precision = str(trainer.get("precision") or "32-true")
+    with ExitStack() as stack:
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        model = instantiate_from_config(config["model"])
+        if not isinstance(model, DDPM):
+            raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
+        with default_dtype(WHOLE.get(precision, torch.float32)):
+            build(model)
+        live = stack.enter_context(LiveBytes())
+        weights = [*model.parameters(), *model.buffers()]
+        live.adopt(weights)
+        return Rehearsal(model, live, precision, load_of(config)).run(sizes_of(weights))
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within it, new tensors are of this type, as Lightning has it for the precisions `bf16-true` and `16-true`."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def build(model: DDPM) -> None:
+    """The networks of a model with the memory that they take on a card; nothing is read."""
+    networks = {name: part.build_hollow() for name, part in model.part_recipes().items()}
+    for network in networks.values():
+        give_memory(network)
+        normalise_in_full(network)
+    model.adopt(networks)
+    model.train()
+
+
+def load_of(config: Mapping[str, Any]) -> Load:
+    """Batch and sides that a configuration asks for; of several sizes the largest."""
+    data = config["data"]["params"]
+    train = (data.get("train") or {}).get("params") or {}
+    resolutions = (data.get("buckets") or {}).get("resolutions") or [train.get("size") or 512]
+    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
+    samples = ((callbacks.get("image_logger") or {}).get("params") or {}).get("max_images", 4)
+    shown = 0 if callbacks.get("image_logger") is None else samples
+    side = max(resolutions)
+    return Load(data.get("batch_size", 1), side, side, shown)
+
+
+class Rehearsal:
+    """Two steps and the pictures between them, on fake tensors."""
+
+    def __init__(self, model: DDPM, live: LiveBytes, precision: str, load: Load) -> None:
+        self.model = model
+        self.live = live
+        self.load = load
+        self.mixed = MIXED.get(precision)
+        self.dtype = WHOLE.get(precision, torch.float32)
+
+    def run(self, weights: int) -> Forecast:
+        """In Lightning's order: gradients stay until the next forward pass is over, also while pictures are drawn."""
+        trained = [parameter for _, parameter in self.model.trained_parameters()]
+        optimizer = optimizer_of(self.model, trained)
+        peaks: dict[str, int] = {}
+        for _ in range(2):  # states appear at the first step
+            with self.live.phase() as peak:
+                self.step(optimizer)
+                peaks["step"] = peak()
+            with self.live.phase() as peak:
+                optimizer = self.update(optimizer, trained)
+                peaks["update"] = peak()
+        with self.live.phase() as peak:
+            self.samples()
+            peaks["samples"] = peak()
+        states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+        average = sum(4 * parameter.numel() for parameter in trained) if self.model.use_ema else 0
+        return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, **peaks)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        model, count = self.model, self.load.batch
+        draws = BatchDraws(0, range(count))
+        with self.precision():
+            batch = self.batch()
+            cond = model.condition(batch, None)
+            x0 = model.encode(batch, draws)
+            loss = model.losses(x0, cond, draws, batch).weighted.mean()
+        optimizer.zero_grad()
+        loss.backward()
+
+    def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer that made its step, or the one that stands for it because it looks at values."""
+        try:
+            optimizer.step()
+        except DataDependentOutputException:
+            optimizer = ByShape(trained, self.model.optimizer_config)
+            optimizer.step()
+        return optimizer
+
+    def samples(self) -> None:
+        """One step of the solver with guidance, and decoding."""
+        model, count = self.model, self.load.samples
+        if not count:
+            return
+        with previewing(model), self.precision():
+            noise = torch.empty(count, model.channels, model.image_size, model.image_size)
+            predict = guided(model.model, model.condition_on([""] * count), model.unconditional(count), 2.0)
+            predict(noise, torch.zeros(count, dtype=torch.int64))
+            model.decode(noise)
+
+    def batch(self) -> dict[str, Any]:
+        load = self.load
+        image = torch.empty(load.batch, load.height, load.width, 3, dtype=self.dtype)
+        batch = {self.model.first_stage_key: image, "caption": [""] * load.batch, "slot": list(range(load.batch))}
+        if getattr(self.model, "mask", None):  # drawn by looking at values, so it is given
+            pixels = self.model.first_stage_model.downsampling
+            batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
+        return batch
+
+    @contextmanager
+    def precision(self) -> Iterator[None]:
+        with default_dtype(self.dtype), torch.autocast("cpu", self.mixed) if self.mixed else nullcontext():
+            yield
+
+
+def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer of the configuration as it would be on CUDA, or one that takes the same memory."""
+    target = model.optimizer_config["target"]
+    if stands_for(target):
+        return EightBit(trained, target)
+    optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, trained, lr=model.learning_rate)
+    update_all_at_once(optimizer)
+    return optimizer
