@@ -217,6 +217,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         window, self._window = self._window, []
         generator, judge = self.optimizers()
         generator.step()
+        self._loss_scale.watch()  # the discriminator's step, too, may be skipped
         generator.zero_grad()
         log = mean_of([micro.log for micro in window])
         log["disc_loss"] = torch.zeros((), device=self.device)
@@ -241,6 +242,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
         clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
         self.clip_gradients(optimizer, **clip)
+
+    def _clips_at(self) -> float | None:
+        return self.gradient_clip_val
 
     def _tell(self, log: dict[str, Tensor]) -> None:
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}

@@ -10,6 +10,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.models.clipping import require_clippable
+from ldm.models.loss_scale import LossScale
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
 from ldm.models.parts import ForwardUnit, PartSize, translate
 from ldm.models.window import mean_of, over_ranks
@@ -68,6 +70,7 @@ class TrainedModel(LightningModule):
         self._settings: list[Settings] = []
         self._stored_settings: list[Settings] = []
         self._window_log: list[dict[str, Tensor]] = []
+        self._loss_scale = LossScale(None)
 
     # What the launcher asks before training
 
@@ -196,6 +199,8 @@ class TrainedModel(LightningModule):
     def window_completed(self, examples: int) -> None:
         """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
         self.position.advance(examples)
+        if told := self._loss_scale.watch():
+            self.log_dict(told)
         if self.model_ema is not None:
             self.model_ema.update(self.position.step)
             if self.model_ema.stall_ms is not None:
@@ -209,8 +214,14 @@ class TrainedModel(LightningModule):
     # EMA
 
     def on_fit_start(self) -> None:
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        self._loss_scale = LossScale(scaler)
+        require_clippable(self.trainer.optimizers, self._clips_at(), scaler is not None)
         if self.use_ema:
             self._build_ema()
+
+    def _clips_at(self) -> float | None:
+        return self.trainer.gradient_clip_val
 
     def _build_ema(self) -> None:
         extra: dict[str, Any] = {

@@ -14,6 +14,7 @@ from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
 from ldm.modules.ema_profiles import PowerDecay
 from ldm.modules.ema_tracks import Track
+from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.position import follower
 from lun.callbacks.saving import could_not_save, relative, run_directory
@@ -82,6 +83,8 @@ class EmaSnapshots(AtStepBoundary):
             return
         module: Any = pl_module
         ema = module.model_ema
+        if self.first:
+            clean_leftovers(self._directory(trainer))
         if self._spacing is None:
             self._spacing = max(1.0, (trainer.max_steps - step) / self.count)
         try:

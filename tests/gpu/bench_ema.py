@@ -128,8 +128,8 @@ def busy(step_ms: float) -> Callable[[], None]:
     return work
 
 
-def train(module: nn.Module, variant: Variant, work: Callable[[], None], steps: int) -> list[float]:
-    """Milliseconds of each step, by events of the device; the host runs ahead as it does in training."""
+def train(module: nn.Module, variant: Variant, work: Callable[[], None], steps: int, done: int = 0) -> list[float]:
+    """Milliseconds of each step after `done`, by events of the device; the host runs ahead as it does in training."""
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-6, fused=True)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     events[0].record()
@@ -137,7 +137,7 @@ def train(module: nn.Module, variant: Variant, work: Callable[[], None], steps: 
         work()
         variant.gate()
         optimizer.step()
-        variant.after(step)
+        variant.after(done + step)
         events[step].record()
         if step % 4 == 0:
             events[step - 3].synchronize()  # as the read of a loss would
@@ -155,9 +155,10 @@ def measure(name: str, dtype: torch.dtype, step_ms: float, steps: int, share: fl
     plain = train(module, Variant(), work, steps)
     held = torch.cuda.max_memory_allocated()
     torch.cuda.reset_peak_memory_stats()
+    on_host = on_cpu.resident()
     variant = VARIANTS[name](module)
     train(module, variant, work, 10)
-    times = train(module, variant, work, steps)
+    times = train(module, variant, work, steps, done=10)
     mean = sum(times) / len(times)
     return {
         "mean": mean,
@@ -166,6 +167,7 @@ def measure(name: str, dtype: torch.dtype, step_ms: float, steps: int, share: fl
         "p99": quantiles(times, n=100)[98],
         "max": max(times),
         "vram": (torch.cuda.max_memory_allocated() - held) / 2**30,
+        "host": (on_cpu.resident() - on_host) / 2**30,
         "stall": variant.stalled() / steps,
     }
 
@@ -185,19 +187,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps(result))
         return
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {args.dtype} weights, {args.steps} steps\n")
-    print("| EMA | ms a step | overhead | median | p99 | max | extra VRAM, GiB | stall, ms a step |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| EMA | ms a step | overhead | median | p99 | max | extra VRAM, GiB | host, GiB | stall, ms a step |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for name in VARIANTS:
         words = ["--variant", name, "--step-ms", str(args.step_ms), "--steps", str(args.steps)]
         words += ["--dtype", args.dtype, "--share", str(args.share)]
         answer = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
         if answer.returncode:
-            print(f"| {name} | {(answer.stderr.strip().splitlines() or ['killed'])[-1]} | | | | | | |", flush=True)
+            print(f"| {name} | {(answer.stderr.strip().splitlines() or ['killed'])[-1]} | | | | | | | |", flush=True)
             continue
         row = json.loads(answer.stdout.splitlines()[-1])
         print(
             f"| {name} | {row['mean']:.1f} | {row['overhead']:.2f} % | {row['median']:.1f} | {row['p99']:.1f} "
-            f"| {row['max']:.1f} | {row['vram']:.2f} | {row['stall']:.2f} |",
+            f"| {row['max']:.1f} | {row['vram']:.2f} | {row['host']:.2f} | {row['stall']:.2f} |",
             flush=True,
         )
 

@@ -93,8 +93,11 @@ class LPIPSWithDiscriminator(nn.Module):
         """The autoencoder's loss for pictures (b, 3, h, w) and what it made of them.
 
         `last_layer` is the weight at which the two forces are compared; None (in validation, where nothing has a
-        gradient) leaves the adversarial term out of the loss. A weight that is not finite counts as 0.
+        gradient) leaves the adversarial term out of the loss. A weight that is not finite counts as 0. `Fault` CFG08
+        for pictures that the discriminator is too deep for, also before it takes part.
         """
+        if self.disc_factor > 0:
+            self.discriminator.require_room(real)
         with full_precision(real):
             real, made = real.float(), made.float()
             numbers = real[0].numel()

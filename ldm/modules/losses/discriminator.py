@@ -1,8 +1,12 @@
 """The patch discriminator (Isola et al. 2017, arXiv 1611.07004) and the losses by which it learns."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ldm.errors import Fault
 
 SLOPE = 0.2
 
@@ -25,8 +29,27 @@ class NLayerDiscriminator(nn.Module):
                 nn.LeakyReLU(SLOPE),
             ]
         self.main = nn.Sequential(*layers, nn.Conv2d(widths[-1], 1, 4, padding=1))
-        self.smallest = 3 * 2**n_layers  # the least side of a picture that leaves one patch
+        self.n_layers = n_layers
         self.apply(_start)
+
+    @property
+    def smallest(self) -> int:
+        """The least side of a picture, in pixels, that leaves one patch."""
+        return 3 * 2**self.n_layers
+
+    def require_room(self, pictures: Tensor) -> None:
+        """Raise `Fault` CFG08 for pictures (b, c, h, w) in which not a single patch fits."""
+        height, width = pictures.shape[-2:]
+        if min(height, width) >= self.smallest:
+            return
+        most = int(math.log2(min(height, width) / 3)) if min(height, width) >= 3 else 0
+        raise Fault(
+            "CFG08",
+            f"pictures of {width} x {height} pixels are too small for a discriminator of {self.n_layers} layers",
+            where="model.params.lossconfig.params.disc_num_layers",
+            why=f"a side needs at least {self.smallest} pixels",
+            fix=f"disc_num_layers: {most}, or larger pictures" if most else "larger pictures, or disc_factor: 0",
+        )
 
     def forward(self, pictures: Tensor) -> Tensor:
         return self.main(pictures)

@@ -178,6 +178,24 @@ def test_the_error_that_an_interval_costs_is_as_predicted(interval: int) -> None
     assert error == pytest.approx(law.interval_error(interval, steps), rel=0.15, abs=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["random walk", "white noise"])
+def test_noise_between_two_updates_costs_what_theory_says(kind: str) -> None:
+    """With h = N (1 - d): h / sqrt(3) of the distance to weights that walk at random, sqrt(h / 2) of white noise."""
+    decay, interval, steps, weights = 0.995, 10, 4_000, 2_048
+    generator = torch.Generator().manual_seed(0)
+    parameter = nn.Parameter(torch.zeros(weights, dtype=torch.float64), requires_grad=True)
+    sampled = LitEma({"w": parameter}, decay, interval, warmup=False)
+    exact = torch.zeros(weights, dtype=torch.float64)
+    for step in range(1, steps + 1):
+        noise = torch.randn(weights, generator=generator, dtype=torch.float64)
+        parameter.data = parameter.data + noise if kind == "random walk" else noise
+        exact.lerp_(parameter.data, 1 - decay)
+        sampled.update(step)
+    error = (flat(sampled).double() - exact).norm() / (exact - parameter.data).norm()
+    h = interval * (1 - decay)
+    assert error.item() == pytest.approx(h / 3**0.5 if kind == "random walk" else (h / 2) ** 0.5, rel=0.15)
+
+
 # Widths
 
 

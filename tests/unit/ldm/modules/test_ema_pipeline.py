@@ -6,6 +6,7 @@ broken, and the simulation must notice.
 """
 
 import random
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -324,3 +325,20 @@ def test_an_average_that_does_not_keep_up_is_told_once(
         told.append(len(caplog.records))
     assert told == [0, 0, 1, 1]
     assert training.pipeline.stall_ms == 1000.0 and training.pipeline.stalled == pytest.approx(1550.0)
+
+
+def test_training_goes_on_beside_the_arithmetic_and_keeps_its_own_number_of_threads() -> None:
+    threads, begun, seen = torch.get_num_threads(), threading.Event(), []
+    training = Training(0, lambda link, worker: Pipeline(link, threads=threads + 1))
+    release = threading.Event()
+
+    def act(staged: Tensors) -> None:
+        begun.set()
+        assert release.wait(10)
+        seen.append(torch.get_num_threads())
+
+    training.pipeline.launch(training.weights, act)
+    assert begun.wait(10) and seen == []  # the worker is at it, and this thread is not held up
+    release.set()
+    training.pipeline.join()
+    assert seen == [threads + 1] and torch.get_num_threads() == threads

@@ -1,6 +1,8 @@
 """Snapshots over a run: when, under which names, relative to what, and what happens when something is in the way."""
 
 import errno
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile
+from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile, write_snapshot
 from ldm.errors import Fault
 from ldm.modules.ema import LitEma
 from lun.callbacks import EmaSnapshots, FinalCheckpoint
@@ -104,3 +106,36 @@ def test_an_ema_without_widths_has_nothing_to_write(training, averaging) -> None
     with pytest.raises(Fault) as caught:
         training(4, EmaSnapshots(), module=averaging(widths=())).fit()
     assert caught.value.id == "CFG08" and "widths" in caught.value.fix
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_killed_while_it_writes_one_leaves_the_others_whole_and_its_rest_is_cleared(
+    training, averaging, tmp_path: Path
+) -> None:
+    training(8, EmaSnapshots(count=2), FinalCheckpoint(), module=averaging()).fit()
+    folder = tmp_path / "ema-snapshots"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    killed = folder / "power-0.1-00000010.safetensors"
+    snapshot, base = Snapshot(folder / "power-0.1-00000008.safetensors"), TensorFile(folder / "base.safetensors")
+
+    class Deadly(dict[str, torch.Tensor]):
+        """Averages that kill whoever asks for them a third time, when a part of the file is written."""
+
+        asked = 0
+
+        def __getitem__(self, name: str) -> torch.Tensor:
+            self.asked += 1
+            if self.asked > 2 * len(self):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__getitem__(name)
+
+    average = Deadly({name: base[name] + snapshot[name] for name in snapshot})
+    child = os.fork()
+    if not child:
+        write_snapshot(killed, average, base, snapshot.about)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    left = set(names(tmp_path)) - before.keys()
+    assert [name.startswith(f".{killed.name}.tmp-") for name in left] == [True]
+    training(9, EmaSnapshots(count=2), attempt=2, module=averaging()).fit(tmp_path / "checkpoints/last.ckpt")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from ldm.errors import Fault
 from ldm.modules.losses.discriminator import NLayerDiscriminator, generator_loss, hinge, vanilla
 
 
@@ -33,6 +34,18 @@ def test_names_and_shapes_are_those_of_compvis_checkpoints() -> None:
 def test_there_is_a_logit_for_each_patch(layers: int, side: int, patches: int) -> None:
     discriminator = NLayerDiscriminator(ndf=4, n_layers=layers)
     assert discriminator(torch.zeros(2, 3, side, side)).shape == (2, 1, patches, patches)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_the_smallest_picture_leaves_one_patch_and_a_smaller_one_is_refused(layers: int) -> None:
+    discriminator = NLayerDiscriminator(ndf=4, n_layers=layers).eval()
+    side = discriminator.smallest
+    discriminator.require_room(torch.zeros(1, 3, side, 2 * side))
+    assert discriminator(torch.zeros(1, 3, side, side)).shape == (1, 1, 1, 1)
+    with pytest.raises(Fault, match=f"too small for a discriminator of {layers} layers") as caught:
+        discriminator.require_room(torch.zeros(1, 3, 2 * side, side - 1))
+    assert f"at least {side} pixels" in str(caught.value.why)
+    assert str(caught.value.fix).startswith("larger pictures" if layers == 1 else f"disc_num_layers: {layers - 1}")
 
 
 def test_weights_start_small() -> None:
