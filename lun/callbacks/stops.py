@@ -44,6 +44,7 @@ class Stops(AtStepBoundary):
 
     exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, time limit) once a stop was asked for
     together     whether all ranks know of an error and stand between the same two steps
+    asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
     """
 
     def __init__(self, time_limit: float | None = None, patience: float = 20.0) -> None:
@@ -51,6 +52,7 @@ class Stops(AtStepBoundary):
         self.patience = patience
         self.exit_code = 0
         self.together = False
+        self.asked_back = False
         self._told = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
@@ -119,6 +121,7 @@ class Stops(AtStepBoundary):
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
+        self.asked_back |= signal.Signals(number).name == "SIGUSR1"
 
     def _tell(self) -> None:
         if self.exit_code and not self._told:

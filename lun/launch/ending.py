@@ -54,7 +54,7 @@ def missing(package: str) -> Fault:
         "DEP01",
         f"the package {package} is missing",
         why=f"{Path(sys.executable).name} was started outside the environment that was installed, or nothing was yet",
-        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; python main.py --doctor tells what else is missing",
+        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; main.py --doctor tells what else is missing",
     )
 
 
