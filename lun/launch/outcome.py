@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ldm.errors import Fault
 from lun.callbacks.stops import Stops
 from lun.launch import log as console
+from lun.launch.program import as_started
 from lun.launch.record import RunRecord
 from lun.launch.report import OUR_FAULT, exit_code
 from lun.launch.rundir import RunDirectory
@@ -62,4 +63,4 @@ class Outcome:
         if (strip := self.run.images / "samples" / "timeline.png").exists():
             log.info("look     %s", strip)
         if code:
-            log.info("go on    python main.py -r %s -t", self.run.path)
+            log.info("go on    %s", as_started(f"python main.py -r {self.run.path} -t"))
