@@ -1,21 +1,28 @@
 # shellcheck shell=bash
 # Which container engine there is, and what the two do differently for the person who starts a container.
 
-find_engine() { # leaves engine, podman (1 where it is one), and engine_facts: what it says of itself
-  local candidates=(docker podman) candidate
+find_engine() { # the first that answers; leaves what ask_engine does
+  local candidates=(docker podman) candidate silent=""
   [[ -z "${LUN_ENGINE:-}" ]] || candidates=("$LUN_ENGINE")
-  engine=""
   for candidate in "${candidates[@]}"; do
-    if command -v "$candidate" >/dev/null; then engine="$candidate" && break; fi
+    command -v "$candidate" >/dev/null || continue
+    ask_engine "$candidate" && return
+    silent="${silent:-$candidate}"
   done
-  [[ -n "$engine" ]] || fault DEP01 "no container engine found" why="not on PATH: ${candidates[*]}" \
+  [[ -n "$silent" ]] || fault DEP01 "no container engine found" why="not on PATH: ${candidates[*]}" \
     fix="install one (Debian, Ubuntu: sudo apt install podman), or work without: bash scripts/setup.sh"
-  # the name says little: podman is often installed as docker, too
+  ask_engine "$silent" || engine_is_silent
+}
+
+ask_engine() { # leaves engine, podman (1 where it is one), and engine_facts: what it says of itself
+  local question=(info --format '{{json .SecurityOptions}}')
+  engine="$1"
   podman=0
-  [[ "$("$engine" --version 2>/dev/null)" != podman* ]] || podman=1
-  local ask=(info --format '{{json .SecurityOptions}}')
-  ((!podman)) || ask=(info)
-  engine_facts="$("$engine" "${ask[@]}" 2>&1)" || engine_is_silent
+  if [[ "$("$engine" --version 2>/dev/null)" == podman* ]]; then # whatever its name: it is often installed as docker, too
+    podman=1
+    question=(info)
+  fi
+  engine_facts="$("$engine" "${question[@]}" 2>&1)"
 }
 
 engine_is_silent() { # which does not matter to a command that is only shown

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,8 +52,8 @@ def missing(package: str) -> Fault:
     return Fault(
         "DEP01",
         f"the package {package} is missing",
-        why=f"{Path(sys.executable).name} was started outside the environment that was installed, or nothing was yet",
-        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; main.py --doctor tells what else is missing",
+        why=f"this Python ({platform.python_version()}) has it not; perhaps another environment has",
+        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; what else is missing: python main.py --doctor",
     )
 
 

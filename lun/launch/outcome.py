@@ -14,6 +14,7 @@ from lun.callbacks.stops import Stops
 from lun.data.sampler import Window
 from lun.launch import log as console
 from lun.launch.memory import is_out_of_memory, out_of_memory
+from lun.launch.program import as_started
 from lun.launch.record import RunRecord
 from lun.launch.report import OUR_FAULT, exit_code
 from lun.launch.requeue import requeue
@@ -83,4 +84,4 @@ class Outcome:
         if (strip := self.run.images / "samples" / "timeline.png").exists():
             log.info("look     %s", strip)
         if code:
-            log.info("go on    python main.py -r %s -t", self.run.path)
+            log.info("go on    %s", as_started(f"python main.py -r {self.run.path} -t"))

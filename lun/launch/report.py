@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from ldm.errors import Fault
+from lun.launch.program import as_started
 
 OUR_FAULT = 70
 _BY_LETTERS = {"CLI": 2, "CFG": 2, "RES": 2, "DAT": 3, "MOD": 4, "DEV": 5, "TRN": 6, "DEP": 7, "DSK": 8}
@@ -18,7 +19,8 @@ def show(faults: Sequence[Fault], kind: str = "error", stream: TextIO | None = N
     """Print each fault to `stream` (standard error), coloured on a terminal unless NO_COLOR is set."""
     stream = sys.stderr if stream is None else stream
     for fault in faults:
-        print(_coloured(fault.render(kind), kind) if _takes_colour(stream) else fault.render(kind), file=stream)
+        text = as_started(fault.render(kind))
+        print(_coloured(text, kind) if _takes_colour(stream) else text, file=stream)
 
 
 def exit_code(fault: Fault) -> int:

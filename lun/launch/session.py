@@ -31,6 +31,7 @@ from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
 from lun.launch.precision import require_precision
+from lun.launch.program import as_started
 from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, next_epoch
@@ -139,7 +140,7 @@ class Session:
 
     def say_how_to_train(self, words: Sequence[str]) -> None:
         log.info("note[CLI01]: this was only the plan; nothing was trained")
-        log.info("  fix:   add -t to train:   python main.py %s -t", " ".join(words))
+        log.info("  fix:   add -t to train:   %s", as_started(f"python main.py {' '.join(words)} -t"))
 
     # Carrying it out
 

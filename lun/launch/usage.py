@@ -2,8 +2,10 @@
 
 import importlib.metadata
 
+from lun.launch.program import as_started
+
 USAGE = """\
-usage: main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...]
+usage: python main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...]
 
   python main.py                          this text and the demo's command
   python main.py -b a.yaml b.yaml         the plan: what would be trained (nothing is written)
@@ -57,7 +59,7 @@ exit codes: 0 done; 2 command line or config; 3 data; 4 weights; 5 device; 6 div
 
 def usage() -> str:
     """What `python main.py` and `--help` print."""
-    return USAGE
+    return as_started(USAGE)
 
 
 def version() -> str:

@@ -113,6 +113,11 @@ def test_docker_comes_first_where_both_are_and_a_person_may_choose(machine: Mach
     assert machine.printed("cpu", LUN_ENGINE="podman")[-1][0] == "podman"
 
 
+def test_podman_takes_over_where_docker_does_not_answer(machine: Machine) -> None:
+    machine.has("docker", "podman").write("docker-is-silent")
+    assert machine.printed("cpu")[-1][0] == "podman"
+
+
 def test_podman_under_the_name_of_docker_is_treated_as_podman(machine: Machine) -> None:
     machine.has("docker").write("version", "podman version 5.4.0\n")
     assert "--userns=keep-id" in machine.printed("cpu")[-1]
@@ -188,7 +193,7 @@ def test_without_an_engine_it_says_what_to_install(machine: Machine) -> None:
 def test_an_engine_that_does_not_answer_is_told_with_its_own_words(machine: Machine, engine: str) -> None:
     machine.has(engine).write("silent")
     code, message = refused(machine, "cpu")
-    assert code == 7 and f"{engine} is installed but does not answer\n  why:   Cannot connect to the daemon" in message
+    assert code == 7 and f"{engine} is installed but does not answer\n  why:   Cannot connect to docker" in message
 
 
 @pytest.mark.parametrize(("kind", "vendor"), [("cuda", "NVIDIA"), ("rocm", "AMD")])

@@ -89,6 +89,8 @@ def test_in_a_clean_environment_the_command_trains_the_demo(wheel: Path, tmp_pat
         return subprocess.run(command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
 
     assert start("--version").stdout.startswith("lun 0.")
+    planned = start("--base", "training-lightning", "emoji", "--max_steps", "2", "--accelerator", "cpu")
+    assert "add -t to train:   lun-train --base training-lightning emoji" in planned.stdout
     trained = start("--base", "training-lightning", "emoji", "--max_steps", "2", "--accelerator", "cpu", "-t")
     assert trained.returncode == 0, trained.stderr
     assert (tmp_path / "empty/logs/latest/checkpoints/last.ckpt").is_file()

@@ -10,7 +10,10 @@ name="${0##*/}"
 printf '%s %s\\n' "$name" "$*" >>"$STATE/calls"
 case "$1" in
   --version) cat "$STATE/version" 2>/dev/null || echo "$name version 5.0" ;;
-  info) if [[ -e "$STATE/silent" ]]; then echo "Cannot connect to the daemon" >&2 && exit 1; fi && cat "$STATE/info" ;;
+  info)
+    [[ ! -e "$STATE/silent" && ! -e "$STATE/$name-is-silent" ]] || { echo "Cannot connect to docker" && exit 1; } >&2
+    cat "$STATE/info"
+    ;;
   image) cat "$STATE/label" ;;
   build) exit "$(cat "$STATE/build")" ;;
   run) exit "$(cat "$STATE/run")" ;;
