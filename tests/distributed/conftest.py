@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.ranks import Ranks
 from support.runs import make_pictures
+from support.together import ONE, SAME, STILL, busy, tiny, train
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,15 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eleven pictures: a number that neither ranks nor batches divide."""
     return make_pictures(tmp_path_factory.mktemp("pictures"), 11)
+
+
+@pytest.fixture(scope="session")
+def plain(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Six steps of four pictures in one process by plain descent, with everything on that a run has beside its steps:
+    the folder with `one` and with `start`, the weights before them; and the words that say so."""
+    folder = tmp_path_factory.mktemp("plain")
+    # Of five pictures one rank validates two batches and the other one.
+    words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
+    assert train(folder / "one", [*words, *ONE]) == 0
+    assert train(folder / "start", [*tiny(pictures, *SAME), *ONE, *STILL]) == 0
+    return folder, words

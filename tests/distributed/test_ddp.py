@@ -5,39 +5,33 @@ from pathlib import Path
 import pytest
 from support.equality import differences, final_state
 from support.ranks import Ranks
-from support.runs import make_pictures, make_shapes, newest_run
+from support.runs import make_shapes, newest_run
 from support.slots import slots
-from support.together import averaged, busy, distance, goes_on, last, rows, tiny, train
+from support.together import MICRO, ONE, SAME, STILL, averaged, distance, goes_on, last, rows, tiny, train
 
 from lun.data.sampler import Window
 
 TWO = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp"]
-FOUR_AT_ONCE = ["data.params.batch_size=4"]
-SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
 MASKS = "data.params.train.params.mask=folder"
-STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 
 
 @pytest.fixture(scope="module")
-def runs(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of four pictures with plain gradient descent: `one` in one process, `two` on two ranks; and `start`."""
-    folder = tmp_path_factory.mktemp("ddp")
-    # Five pictures: one rank validates two batches, the other one.
-    words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
-    assert ranks(train, folder / "two", [*words, *TWO]) == [0, 0]
-    assert train(folder / "one", [*words, *FOUR_AT_ONCE]) == 0
-    assert train(folder / "start", [*tiny(pictures, *SAME), *FOUR_AT_ONCE, *STILL]) == 0
-    return folder
+def runs(ranks: Ranks, plain: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """`one` and `start` of `plain`, and `two`: the same on two ranks."""
+    folder, words = plain
+    two = tmp_path_factory.mktemp("ddp")
+    assert ranks(train, two, [*words, *TWO]) == [0, 0]
+    return {"one": folder / "one", "start": folder / "start", "two": two}
 
 
-def test_plain_descent_ends_at_the_weights_of_one_process(runs: Path) -> None:
-    two, one, start = (last(runs / name) for name in ("two", "one", "start"))
+def test_plain_descent_ends_at_the_weights_of_one_process(runs: dict[str, Path]) -> None:
+    two, one, start = (last(runs[name]) for name in ("two", "one", "start"))
     assert distance(two["state_dict"], one["state_dict"], start["state_dict"]) < 1e-4
     assert distance(averaged(two), averaged(one), averaged(start)) < 1e-4
 
 
-def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: Path) -> None:
-    two, one = last(runs / "two"), last(runs / "one")
+def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: dict[str, Path]) -> None:
+    two, one = last(runs["two"]), last(runs["one"])
     assert two.keys() == one.keys()
     assert list(two["state_dict"]) == list(one["state_dict"])
     assert two["optimizer_states"][0].keys() == one["optimizer_states"][0].keys()
@@ -45,22 +39,22 @@ def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: Path) -> No
     assert two["ema"] == one["ema"]
 
 
-def test_losses_are_means_over_both_ranks(runs: Path) -> None:
-    two, one = rows(runs / "two"), rows(runs / "one")
+def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:
+    two, one = rows(runs["two"]), rows(runs["one"])
     assert [step for step in one if "train/loss" in one[step]] == [1, 2, 3, 4, 5, 6]
     assert {"val/loss_simple", "val/loss_simple_ema"} <= one[2].keys()
     for step in one:
         assert two[step] == pytest.approx(one[step], rel=1e-4)
 
 
-def test_the_ranks_read_each_example_once_and_together_all_of_them(runs: Path) -> None:
-    run = newest_run(runs / "two")
+def test_the_ranks_read_each_example_once_and_together_all_of_them(runs: dict[str, Path]) -> None:
+    run = newest_run(runs["two"])
     windows = [sorted(a + b) for (_, a), (_, b) in zip(slots(run, 0), slots(run, 1), strict=True)]
     assert windows == [list(range(4 * step, 4 * step + 4)) for step in range(6)]
 
 
-def test_everything_beside_the_steps_is_written_once(runs: Path) -> None:
-    two, one = newest_run(runs / "two"), newest_run(runs / "one")
+def test_everything_beside_the_steps_is_written_once(runs: dict[str, Path]) -> None:
+    two, one = newest_run(runs["two"]), newest_run(runs["one"])
     files = [sorted(path.name for path in run.rglob("*") if path.suffix in (".png", ".ckpt")) for run in (two, one)]
     assert files[0] == files[1] and "last.ckpt" in files[0] and "timeline.png" in files[0]
     assert [path.name for path in two.parent.iterdir() if not path.is_symlink()] == [two.name]
@@ -72,10 +66,9 @@ def test_adam_with_clipping_and_accumulation_ends_at_the_weights_of_one_process(
     adam = ["model.params.optimizer_config={target: torch.optim.AdamW}", "model.base_learning_rate=0.001"]
     words = [*tiny(pictures, *SAME), *adam, "lightning.trainer.gradient_clip_val=0.1"]
     words += ["model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine, params: {warm_up_steps: 4}}"]
-    micro = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
-    assert ranks(train, tmp_path / "two", [*words, *TWO, *micro]) == [0, 0]
-    assert train(tmp_path / "one", [*words, *FOUR_AT_ONCE]) == 0
-    assert train(tmp_path / "start", [*words, *FOUR_AT_ONCE, *STILL]) == 0
+    assert ranks(train, tmp_path / "two", [*words, *TWO, *MICRO]) == [0, 0]
+    assert train(tmp_path / "one", [*words, *ONE]) == 0
+    assert train(tmp_path / "start", [*words, *ONE, *STILL]) == 0
     two, one, start = (last(tmp_path / name) for name in ("two", "one", "start"))
     assert distance(two["state_dict"], one["state_dict"], start["state_dict"]) < 1e-4
     assert distance(averaged(two), averaged(one), averaged(start)) < 1e-4
@@ -86,8 +79,8 @@ def test_buckets_with_masks_end_at_the_weights_of_one_process(ranks: Ranks, tmp_
     shapes = make_shapes(tmp_path / "shapes", [(8, 8), (16, 8), (8, 16), (16, 8), (8, 8), (8, 8), (16, 8)])
     words = [*tiny(shapes, *SAME), "data.params.buckets={resolutions: [16], step: 8}", MASKS]
     assert ranks(train, tmp_path / "two", [*words, *TWO]) == [0, 0]
-    assert train(tmp_path / "one", [*words, *FOUR_AT_ONCE]) == 0
-    assert train(tmp_path / "start", [*words, *FOUR_AT_ONCE, *STILL]) == 0
+    assert train(tmp_path / "one", [*words, *ONE]) == 0
+    assert train(tmp_path / "start", [*words, *ONE, *STILL]) == 0
     two, one, start = (last(tmp_path / name)["state_dict"] for name in ("two", "one", "start"))
     assert distance(two, one, start) < 1e-4
 
@@ -117,7 +110,7 @@ def test_ragged_micro_batches_end_at_the_weights_of_one_batch(ranks: Ranks, pict
 
 
 def test_a_resume_is_exact_on_as_many_ranks_and_goes_on_on_another_number(
-    runs: Path, ranks: Ranks, pictures: Path, tmp_path: Path
+    runs: dict[str, Path], ranks: Ranks, pictures: Path, tmp_path: Path
 ) -> None:
     words = tiny(pictures, *SAME, *TWO)
     assert ranks(train, tmp_path / "whole", words) == [0, 0]
@@ -126,7 +119,6 @@ def test_a_resume_is_exact_on_as_many_ranks_and_goes_on_on_another_number(
     assert ranks(goes_on, newest_run(tmp_path / "again"), ["lightning.trainer.max_steps=6"]) == [0, 0]
     whole, again = (final_state(newest_run(tmp_path / name)) for name in ("whole", "again"))
     assert differences(whole, again) == []
-    alone = ["lightning.trainer.devices=1", "lightning.trainer.strategy=auto", *FOUR_AT_ONCE]
-    assert goes_on(newest_run(tmp_path / "alone"), [*alone, "lightning.trainer.max_steps=6"]) == 0
-    start = last(runs / "start")["state_dict"]
+    assert goes_on(newest_run(tmp_path / "alone"), [*ONE, "lightning.trainer.max_steps=6"]) == 0
+    start = last(runs["start"])["state_dict"]
     assert distance(last(tmp_path / "alone")["state_dict"], whole["state_dict"], start) < 1e-4

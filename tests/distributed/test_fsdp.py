@@ -8,60 +8,54 @@ from pathlib import Path
 import pytest
 from support.equality import differences, final_state
 from support.ranks import Ranks
-from support.runs import TINY, load, make_pictures, newest_run
-from support.together import averaged, busy, distance, goes_on, last, rows, tiny, train
+from support.runs import TINY, load, newest_run
+from support.together import MICRO, ONE, SAME, averaged, distance, goes_on, last, rows, tiny, train
 
 AUTOENCODER = TINY.with_name("tiny-autoencoder.yaml")
 PARAMS = "lightning.trainer.strategy.params"
 FSDP = "lightning.trainer.strategy.target=lun.strategies.fsdp.FSDP"
 SHARDED = ["lightning.trainer.devices=2", FSDP, f"{PARAMS}.block_size=500"]
-MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
-ONE = ["data.params.batch_size=4"]
-SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
-STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 
 
 @pytest.fixture(scope="module")
-def runs(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of four pictures in micro-batches of one with plain gradient descent: `one`, `two`; and `start`."""
-    folder = tmp_path_factory.mktemp("fsdp")
-    words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
-    assert ranks(train, folder / "two", [*words, *SHARDED, *MICRO]) == [0, 0]
-    assert train(folder / "one", [*words, *ONE]) == 0
-    assert train(folder / "start", [*tiny(pictures, *SAME), *ONE, *STILL]) == 0
-    return folder
+def runs(ranks: Ranks, plain: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """`one` and `start` of `plain`, and `two`: the same on two ranks in micro-batches of one."""
+    folder, words = plain
+    two = tmp_path_factory.mktemp("fsdp")
+    assert ranks(train, two, [*words, *SHARDED, *MICRO]) == [0, 0]
+    return {"one": folder / "one", "start": folder / "start", "two": two}
 
 
-def test_plain_descent_ends_at_the_weights_of_one_process(runs: Path) -> None:
-    two, one, start = (last(runs / name) for name in ("two", "one", "start"))
+def test_plain_descent_ends_at_the_weights_of_one_process(runs: dict[str, Path]) -> None:
+    two, one, start = (last(runs[name]) for name in ("two", "one", "start"))
     assert distance(two["state_dict"], one["state_dict"], start["state_dict"]) < 1e-4
     assert distance(averaged(two), averaged(one), averaged(start)) < 1e-4
 
 
-def test_a_checkpoint_of_shards_has_the_keys_of_one_process(runs: Path) -> None:
-    two, one = last(runs / "two"), last(runs / "one")
+def test_a_checkpoint_of_shards_has_the_keys_of_one_process(runs: dict[str, Path]) -> None:
+    two, one = last(runs["two"]), last(runs["one"])
     assert two.keys() == one.keys()
     assert list(two["state_dict"]) == list(one["state_dict"])
     assert two["lun"]["position"] == one["lun"]["position"]
     assert two["ema"] == one["ema"]
 
 
-def test_losses_of_training_and_validation_are_those_of_one_process(runs: Path) -> None:
-    two, one = rows(runs / "two"), rows(runs / "one")
+def test_losses_of_training_and_validation_are_those_of_one_process(runs: dict[str, Path]) -> None:
+    two, one = rows(runs["two"]), rows(runs["one"])
     assert {"val/loss_simple", "val/loss_simple_ema"} <= one[2].keys()
     for step in one:
         assert two[step] == pytest.approx(one[step], rel=1e-4)
 
 
-def test_everything_beside_the_steps_is_written_once(runs: Path) -> None:
-    two, one = newest_run(runs / "two"), newest_run(runs / "one")
+def test_everything_beside_the_steps_is_written_once(runs: dict[str, Path]) -> None:
+    two, one = newest_run(runs["two"]), newest_run(runs["one"])
     files = [sorted(path.name for path in run.rglob("*") if path.suffix in (".png", ".ckpt")) for run in (two, one)]
     assert files[0] == files[1] and "last.ckpt" in files[0]
 
 
-def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: Path, ranks: Ranks, tmp_path: Path) -> None:
+def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path], ranks: Ranks, tmp_path: Path) -> None:
     """One more step at rate 0 under each: what is saved again is what was loaded."""
-    run = Path(shutil.copytree(newest_run(runs / "one"), tmp_path / "run"))
+    run = Path(shutil.copytree(newest_run(runs["one"]), tmp_path / "run"))
     before = load(run / "checkpoints/last.ckpt")
     still = ["--allow", "support", "model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
     ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
@@ -91,21 +85,21 @@ def test_a_resume_of_shards_is_exact(ranks: Ranks, pictures: Path, tmp_path: Pat
 
 
 def test_offloading_and_computing_activations_twice_change_no_weight(
-    runs: Path, ranks: Ranks, pictures: Path, tmp_path: Path
+    runs: dict[str, Path], ranks: Ranks, pictures: Path, tmp_path: Path
 ) -> None:
     saving = [f"{PARAMS}.cpu_offload=true", f"{PARAMS}.activation_checkpointing=true"]
     assert ranks(train, tmp_path, [*tiny(pictures, *SAME), *SHARDED, *saving]) == [0, 0]
-    one, start = last(runs / "one")["state_dict"], last(runs / "start")["state_dict"]
+    one, start = last(runs["one"])["state_dict"], last(runs["start"])["state_dict"]
     assert distance(last(tmp_path)["state_dict"], one, start) < 1e-4
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_half_precision_goes_about_the_same_way(
-    precision: str, runs: Path, ranks: Ranks, pictures: Path, tmp_path: Path
+    precision: str, runs: dict[str, Path], ranks: Ranks, pictures: Path, tmp_path: Path
 ) -> None:
     words = [*tiny(pictures, *SAME), *SHARDED, f"lightning.trainer.precision={precision}"]
     assert ranks(train, tmp_path, words) == [0, 0]
-    one, start = last(runs / "one")["state_dict"], last(runs / "start")["state_dict"]
+    one, start = last(runs["one"])["state_dict"], last(runs["start"])["state_dict"]
     found = {name: tensor.to(one[name].dtype) for name, tensor in last(tmp_path)["state_dict"].items()}
     assert 1e-4 < distance(found, one, start) < 0.5
 

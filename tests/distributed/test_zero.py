@@ -7,35 +7,24 @@ from typing import Any
 
 import pytest
 from support.ranks import Ranks
-from support.runs import make_pictures, newest_run
-from support.together import averaged, busy, distance, last, rows, tiny, train
+from support.runs import newest_run
+from support.together import MICRO, ONE, SAME, STILL, averaged, distance, goes_on, last, rows, tiny, train
 from torch import Tensor
 
 pytest.importorskip("deepspeed")
 
-ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
-SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
-STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 ADAM = [
     "model.params.optimizer_config={target: torch.optim.AdamW}",
     "model.base_learning_rate=0.001",
     "lightning.trainer.gradient_clip_val=0.1",
     "model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine, params: {warm_up_steps: 2, total_steps: 6}}",
 ]
-MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
 
 
 def zero(stage: int, **section: object) -> list[str]:
     """The old spelling, as configs of 2022 have it."""
     said = [f"lightning.deepspeed.{name}={value}" for name, value in {"stage": stage, **section}.items()]
     return ["data.params.batch_size=2", "lightning.trainer.devices=2", "lightning.trainer.strategy=deepspeed", *said]
-
-
-def goes_on(run: Path, words: list[str]) -> int:
-    """A resume in this process or on all ranks."""
-    from lun.trainer import run as program
-
-    return program(["-r", str(run), "-t", *words])
 
 
 def off(folder: Path, found: str, wanted: str = "one") -> tuple[float, float]:
@@ -49,16 +38,6 @@ def off(folder: Path, found: str, wanted: str = "one") -> tuple[float, float]:
 def unet(checkpoint: dict[str, Any]) -> dict[str, Tensor]:
     """The UNet's weights: those that train."""
     return {k: v for k, v in checkpoint["state_dict"].items() if k.startswith("model.diffusion_model.")}
-
-
-@pytest.fixture(scope="module")
-def plain(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Runs of one process by plain descent, `one` and `start`, and the words that they share."""
-    folder = tmp_path_factory.mktemp("zero")
-    words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
-    assert train(folder / "one", [*words, *ONE]) == 0
-    assert train(folder / "start", [*tiny(pictures, *SAME), *ONE, *STILL]) == 0
-    return folder, words
 
 
 @pytest.fixture(scope="module")

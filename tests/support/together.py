@@ -9,6 +9,11 @@ import torch
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
+SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
+ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
+STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
+MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
+
 
 def train(logs: Path, words: Sequence[str]) -> int:
     """The program in this process, on its own or, as a case of `Ranks`, on all ranks; returns the exit code."""
