@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
