@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lun.data.moments.place import cache_root
+from lun.data.place import cache_root
 from lun.doctor import look
 from lun.doctor.finding import Finding, pasteable
 from lun.doctor.hardware import examine_torch

@@ -39,6 +39,8 @@ class FSDP(ModelParallelStrategy):
     timeout_minutes           after which a rank that waits for the others gives up
     """
 
+    model: Any
+
     def __init__(
         self,
         block_size: int = 5_000_000,
@@ -99,7 +101,7 @@ class FSDP(ModelParallelStrategy):
         """Raises `Fault` CFG08 for a trained parameter that no shard holds: its gradient would never be reduced."""
         model: Any = self.lightning_module
         policy: OffloadPolicy = CPUOffloadPolicy(pin_memory=self.root_device.type == "cuda")
-        how = {"mesh": self.mesh(), "offload_policy": policy if self.cpu_offload else OffloadPolicy()}
+        how: dict[str, Any] = {"mesh": self.mesh(), "offload_policy": policy if self.cpu_offload else OffloadPolicy()}
         for unit in model.forward_units():
             how["mp_policy"] = self.mixed_precision(unit)
             for block in blocks_of(unit.module, self.block_size):

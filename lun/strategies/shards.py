@@ -61,7 +61,7 @@ def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def cut(whole: Tensor, like: DTensor) -> DTensor:
+def cut(whole: Tensor, like: Any) -> Any:
     """A whole tensor spread as `like` is; every rank has it, so that nothing is sent."""
     spread = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
     return spread.to(like.device)
@@ -94,12 +94,12 @@ def _like(value: Any, parameter: Tensor) -> Any:
     return cut(value, parameter) if spread else value
 
 
-def _joined(part: Tensor, like: DTensor) -> DTensor:
+def _joined(part: Tensor, like: Any) -> DTensor:
     mesh = like.device_mesh
-    spread = {"run_check": False, "shape": like.shape, "stride": like.stride()}
-    return DTensor.from_local(part.to(mesh.device_type), mesh, like.placements, **spread)
+    whole = {"shape": like.shape, "stride": like.stride()}
+    return DTensor.from_local(part.to(mesh.device_type), mesh, like.placements, run_check=False, **whole)
 
 
-def _on_mesh(tensor: DTensor) -> DTensor:
+def _on_mesh(tensor: DTensor) -> Any:
     """Offloaded parts lie on the CPU, where the mesh's collectives do not reach."""
     return tensor.to(tensor.device_mesh.device_type)
