@@ -42,7 +42,7 @@ def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def require_strategy(trainer: Mapping[str, Any]) -> None:
     """Raise the `Fault` of a strategy that cannot be used here, or not with what stands beside it."""
     strategy = with_strategy(trainer)["strategy"]
-    kind = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
+    kind: Any = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
     if hasattr(kind, "refuse_trainer"):
         kind.refuse_trainer(trainer)
 
