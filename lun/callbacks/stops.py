@@ -14,7 +14,7 @@ from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.contract import step_of
 from lun.callbacks.peers import another_rank_failed, is_from_another_rank
 from lun.callbacks.position import follower
-from lun.callbacks.seating import silence_sigterm
+from lun.callbacks.seating import give_back_after_fit, silence_sigterm
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Stops(AtStepBoundary):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the signals over from Lightning, which installed its own meanwhile."""
+        give_back_after_fit(trainer, self._former)
         for number in self._former:
             signal.signal(number, self._note)
 
