@@ -65,7 +65,7 @@ def kinds_of(path: Path) -> list[str]:
 
 
 def _asked(image: Image.Image) -> Iterator[tuple[str, bool]]:
-    deep = image.mode.startswith(("I", "F")) or any(";16" in str(tile) for tile in image.tile)
+    deep = image.mode.startswith(("I", "F")) or any(";16" in str(tile) for tile in getattr(image, "tile", ()))
     yield "transparent (laid over white)", image.has_transparency_data
     yield "CMYK", image.mode == "CMYK"
     yield "16 bits (read as 8)", deep
