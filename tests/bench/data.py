@@ -4,6 +4,7 @@ Every row is the median of interleaved repeats; ratios are to the first row of t
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -14,6 +15,8 @@ from time import perf_counter, process_time
 import numpy as np
 import torch
 from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.position import Position
