@@ -61,8 +61,9 @@ class Stamps:
 
 def path_keys(names: Iterable[str]) -> NDArray[np.uint64]:
     """(n,): 64 bits of a hash for each path; equal for different ones about once in 10^19 pairs."""
-    hashed = b"".join(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
-    return np.frombuffer(hashed, np.uint64)
+    blake2b = hashlib.blake2b
+    hashed = [blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
+    return np.frombuffer(b"".join(hashed), np.uint64)
 
 
 Parse = Callable[[NDArray[np.int64]], Table]

@@ -32,11 +32,10 @@ class FillCaches(Callback):
         data.cache_moments(Encoder(first_stage, trainer.strategy.root_device), share)
         if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):
             pl_module.conditioner.embedder = data.cache_text(TextEncoder(encoder, trainer.strategy.root_device), share)
-            # Strategies that restore after set-up shard a model's parts, which then cannot be moved one by one.
-            if data.captions_settled and not trainer.strategy.restore_checkpoint_after_setup:
-                encoder.to("cpu")
-            else:
+            if not data.captions_settled:
                 log.info("cache    captions are drawn anew, so that most of them are encoded as they come")
+            elif not trainer.strategy.restore_checkpoint_after_setup:  # others hold parts that cannot be moved alone
+                encoder.to("cpu")
 
 
 def require_first_stage(model: LightningModule) -> LightningModule:

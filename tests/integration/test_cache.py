@@ -84,19 +84,24 @@ def test_a_model_of_pixels_has_nothing_to_cache() -> None:
 def test_captions_are_encoded_once_over_two_runs(
     lun: Lun, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    asked: list[list[str]] = []
+    moved: list[str] = []
     from ldm.modules.encoders.words import HashedWordEmbedder
 
+    monkeypatch.setattr(HashedWordEmbedder, "to", lambda self, place: moved.append(place) or self)
     tokenize = HashedWordEmbedder.tokenize
     monkeypatch.setattr(
         HashedWordEmbedder, "tokenize", lambda self, texts: asked.append(texts) or tokenize(self, texts)
     )
-    run = ["-t", *FROZEN, *CACHE, "lightning.trainer.max_steps=3"]
+    run = ["-t", *FROZEN, *CACHE, "lightning.trainer.max_steps=1"]
     assert lun(*run, "-n", "one") == 0
     assert sum(map(len, asked)) == 11 + 2  # each caption, the empty one, and once more for the shape of an answer
+    assert moved == ["cpu"]  # nothing is left to be encoded
     asked.clear()
     assert lun(*run, "-n", "two") == 0
     assert asked == [[""]]
+    assert lun(*run, "-n", "three", "data.params.train.params.captions={shuffle_tag_p: 0.5}") == 0
+    assert moved == ["cpu"] * 2
 
 
 def test_tags_are_shuffled_with_a_cache_as_without(
@@ -106,7 +111,7 @@ def test_tags_are_shuffled_with_a_cache_as_without(
     drawn = "data.params.train.params.captions={shuffle_tag_p: 0.5, tag_order: as_written, split_tags: ' '}"
     states = []
     for name, settings in (("plain", []), ("cached", CACHE)):
-        one = ["data.params.batch_size=1", "lightning.trainer.max_steps=4"]
+        one = ["data.params.batch_size=1", "lightning.trainer.max_steps=3"]
         assert lun("-t", "-n", name, *FROZEN, drawn, *settings, *one) == 0
         states.append(final_state(newest_run(tmp_path / "logs")))
     assert differences(*states) == []

@@ -13,7 +13,7 @@ import numpy as np
 from ldm.errors import Fault
 from lun.data.index import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
-from lun.data.metadata.record import add_record, json_reader
+from lun.data.metadata.record import READ_KEYS, add_record, json_reader
 from lun.data.metadata.table import Rows, Table, concatenated
 
 IMAGEFOLDER = ("metadata.jsonl", "metadata.csv")
@@ -97,9 +97,9 @@ def _parquet(path: Path) -> Iterator[Record]:
         ) from error
     try:
         file = parquet.ParquetFile(path)
-        batches = file.iter_batches()
+        wanted = [name for name in file.schema_arrow.names if name in READ_KEYS]
         line = 0
-        for batch in batches:
+        for batch in file.iter_batches(columns=wanted):  # others may be large, such as the pictures themselves
             for record in batch.to_pylist():
                 line += 1
                 yield line, record

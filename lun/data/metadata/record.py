@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,6 +14,7 @@ from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Rows
 
 PATH_KEYS = ("path", "file_name", "image", "file")
 TEXT_KEYS = ("text", "caption", "prompt", "captions")
+_OF_TEXT = frozenset(TEXT_KEYS)
 _GREATEST = 1e300
 """Not even infinity, nor what is no number, lies below."""
 
@@ -29,9 +31,22 @@ def json_reader() -> Callable[[bytes], Any]:
     try:
         import orjson
     except ImportError:
-        return json.loads
+        return _plain_reader
     reader: Callable[[bytes], Any] = orjson.loads
     return reader
+
+
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+def _plain_reader(data: bytes) -> Any:
+    """`json.loads` without its detours for the common case: UTF-8 that holds nothing but one value."""
+    try:
+        text = data.decode()
+        found, end = _raw_decode(text)
+    except ValueError:  # white space before it, a byte order mark, UTF-16, or no JSON
+        return json.loads(data)
+    return found if end == len(text) or text[end:].isspace() else json.loads(data)
 
 
 def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str = "") -> None:
@@ -52,17 +67,17 @@ def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str 
     rating = record.get("rating")
     if rating is not None:
         numbers["rating"] = rows.number(str(rating))
-    text = _first(record, TEXT_KEYS)
+    text = None if _OF_TEXT.isdisjoint(record) else _first(record, TEXT_KEYS)
     rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers)
 
 
 def _add_numbers(numbers: dict[str, float], record: dict[str, Any]) -> None:
     """Those of the record that are sound."""
-    for key, (name, read) in _READ_AS.items():
-        if key in record:
-            value = read(record[key])
-            if value is not None:
-                numbers[name] = value
+    for key in filter(_READ_AS.__contains__, record):
+        name, read = _READ_AS[key]
+        value = read(record[key])
+        if value is not None:
+            numbers[name] = value
     if "aspect" not in numbers and numbers.get("width") and numbers.get("height"):
         numbers["aspect"] = numbers["width"] / numbers["height"]
 
@@ -107,7 +122,7 @@ def _number(value: Any) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    return float(value) if isinstance(value, int | float) and -_GREATEST < value < _GREATEST else None
+    return float(value) if isinstance(value, int | float | Decimal) and -_GREATEST < value < _GREATEST else None
 
 
 def _whole(value: Any) -> float | None:
@@ -121,7 +136,8 @@ def _score(value: Any) -> float | None:
 
 
 def _date(value: Any) -> float | None:
-    return seconds(value) if isinstance(value, str) else _number(value)
+    """Of text, seconds, or, as parquet has them, a day or moment."""
+    return seconds(str(value)) if isinstance(value, str | date) else _number(value)
 
 
 def seconds(text: str) -> float | None:
@@ -146,3 +162,6 @@ _READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
     "weight": ("weight", _number),
 }
 """key of a description -> column, and how its value is read"""
+
+READ_KEYS = frozenset({*PATH_KEYS, *TEXT_KEYS, "tags", "rating", *_READ_AS})
+"""All that is looked at in a description."""

@@ -124,6 +124,31 @@ def concatenated(tables: Sequence[Table]) -> Table:
     return Table(**texts, tags=joined(tags), vocabulary=Strings.of(numbers), **plain)
 
 
+class _Numbering(dict[Any, int]):
+    """The number of each tag as it was written; one not met so far gets the next, and what is blank -1."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.blanks = False
+
+    def __missing__(self, tag: Any) -> int:
+        word = self._word(tag)
+        if not word:
+            self.blanks = True
+            return -1
+        number = self.vocabulary.setdefault(word, len(self.vocabulary))
+        if type(tag) is str:  # 1 and true would be the same key
+            self[tag] = number
+        return number
+
+    @staticmethod
+    def _word(tag: Any) -> str:
+        if isinstance(tag, bool):
+            return "true" if tag else "false"
+        return str(tag).strip() if isinstance(tag, str | int | float) else ""
+
+
 class Rows:
     """A table under construction, row by row."""
 
@@ -132,8 +157,7 @@ class Rows:
         self.tags = array("i")
         self.lengths = array("i")
         self.vocabulary: dict[str, int] = {}
-        self.known: dict[Any, int] = {}
-        """the number of a tag as it was written"""
+        self.known = _Numbering(self.vocabulary)
         self.given: dict[str, tuple[array[int], array[float]]] = {name: (array("q"), array("d")) for name in NUMBERS}
 
     def add(
@@ -145,15 +169,17 @@ class Rows:
         numbers: Mapping[str, float] = _NOTHING,
     ) -> None:
         """One more picture; a number that is not given is not known. Tags may be anything that JSON has."""
-        row, known = len(self.lengths), self.known
-        self.texts["path"].append(path)
-        self.texts["source"].append(source)
-        self.texts["text"].append(text)
+        row, texts, known = len(self.lengths), self.texts, self.known
+        texts["path"].append(path)
+        texts["source"].append(source)
+        texts["text"].append(text)
+        known.blanks = False
         try:
             found = list(map(known.__getitem__, tags))
-        except (KeyError, TypeError):  # a tag not met so far, or none at all
-            numbered = (known[tag] if type(tag) is str and tag in known else self._number_of(tag) for tag in tags)
-            found = [number for number in numbered if number >= 0]
+        except TypeError:  # something that is no tag, such as a list
+            found = [known[tag] for tag in tags if isinstance(tag, str | int | float)]
+        if known.blanks:
+            found = [number for number in found if number >= 0]
         self.tags.fromlist(found)
         self.lengths.append(len(found))
         for name, value in numbers.items():
@@ -164,14 +190,6 @@ class Rows:
     def number(self, word: str) -> int:
         """The number of `word` in the vocabulary."""
         return self.vocabulary.setdefault(word, len(self.vocabulary))
-
-    def _number_of(self, tag: Any) -> int:
-        if type(tag) is str:
-            word = tag.strip()
-            return self.known.setdefault(tag, self.number(word)) if word else -1
-        if isinstance(tag, bool):
-            return self.number("true" if tag else "false")
-        return self.number(str(tag)) if isinstance(tag, int | float) else -1
 
     def table(self) -> Table:
         """What was added so far."""

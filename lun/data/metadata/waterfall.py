@@ -45,8 +45,10 @@ class Waterfall:
         return max((step for step in self.steps if step.count), key=lambda step: step.count, default=None)
 
     def short(self) -> str:
-        """`41,907 of 48,211: -37 unreadable descriptions, -58 image missing`"""
-        parts = [f"-{step.count:,} {step.words}" for step in self.steps if step.count]
+        """`41,907 of 48,211: -37 unreadable descriptions, -58 image missing (the most)`"""
+        removing = [step for step in self.steps if step.count]
+        most = self.worst if len(removing) > 1 else None
+        parts = [f"-{step.count:,} {step.words}{' (the most)' * (step is most)}" for step in removing]
         return f"{self.left:,} of {self.total:,}" + (": " + ", ".join(parts) if parts else "")
 
     def lines(self) -> list[str]:

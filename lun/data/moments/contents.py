@@ -1,6 +1,7 @@
 """What files hold, by hash, without reading a file again that has not changed."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,6 +10,8 @@ from uuid import uuid4
 import numpy as np
 
 from ldm.errors import Fault
+
+log = logging.getLogger(__name__)
 
 ROW = np.dtype([("stat", "V16"), ("content", "V32")])
 
@@ -47,8 +50,14 @@ class Contents:
         return self.known[stat]
 
     def save(self) -> None:
-        """Write down what was learned."""
-        if self.new:
+        """Write down what was learned; where that cannot be done, the next start reads the files again."""
+        if not self.new:
+            return
+        try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / f"{uuid4().hex}.rows").write_bytes(np.array(self.new, ROW).tobytes())
-            self.new = []
+        except OSError as error:
+            log.info(
+                "note: %s cannot be written (%s); the next start reads all files again", self.folder, error.strerror
+            )
+        self.new = []

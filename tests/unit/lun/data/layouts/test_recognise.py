@@ -148,14 +148,6 @@ def test_parquet_without_its_library_says_how_to_get_it(tmp_path, monkeypatch):
     assert "pip install 'lun[parquet]'" in found.fix
 
 
-def test_parquet_is_read_where_its_library_is_installed(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    put(tmp_path, "a.png")
-    parquet.write_table(arrow.table({"path": ["a.png"], "tags": [["b", "a"]], "score": [5]}), tmp_path / "p.parquet")
-    assert seen(tmp_path) == ("parquet", {"a.png": "a, b"})
-
-
 def test_every_format_is_read_in_any_case(tmp_path):
     names = ["a.avif", "b.tif", "c.TIFF", "d.gif", "e.JPEG"]
     put(tmp_path, *(f"x/{name}" for name in names), *(f"x/{name[0]}.txt" for name in names))
