@@ -19,7 +19,10 @@ add_folders() {
   settle_labels
 }
 
-absolute() { [[ "$1" == /* ]] && printf '%s' "$1" || printf '%s/%s' "$PWD" "$1"; }
+absolute() { # without following links, so that the path inside is the one that a person types
+  (CDPATH="" cd -- "$1" 2>/dev/null && pwd) && return
+  [[ "$1" == /* ]] && printf '%s\n' "$1" || printf '%s/%s\n' "$PWD" "$1"
+}
 
 require_folder() { # id of the fault, what it is for, option, path
   local nearest="$4" inside

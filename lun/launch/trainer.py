@@ -42,7 +42,7 @@ def require_device(trainer: Mapping[str, Any]) -> None:
             where="lightning.trainer.accelerator",
             why=f"torch {torch.__version__} is {build}",
             fix="LUN_TORCH=cuda bash scripts/setup.sh --reinstall-torch    (AMD: LUN_TORCH=rocm)\n"
-            "without a GPU: --accelerator cpu",
+            "without a GPU: --accelerator cpu      what does not fit: python main.py --doctor",
         )
 
 

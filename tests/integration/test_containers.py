@@ -63,6 +63,13 @@ def test_folders_of_data_and_weights_keep_their_paths_and_are_read_only(
     assert run[at : at + len(expected)] == expected
 
 
+def test_a_link_to_a_folder_keeps_its_name_and_a_dot_gets_one(machine: Machine) -> None:
+    (machine.home / "pictures").symlink_to(machine.state)
+    _, run = machine.has("docker").printed("cpu", "--data", f"{machine.home}/pictures", "--models", ".")
+    assert f"{machine.home}/pictures:{machine.home}/pictures:ro" in run
+    assert f"{machine.state}:{machine.state}:ro" in run
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_runs_go_where_logs_says(machine: Machine, engine: str) -> None:
     _, run = machine.has(engine).printed("cpu", "--logs", "elsewhere")

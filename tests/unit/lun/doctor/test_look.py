@@ -3,10 +3,12 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lun.doctor import look
+from lun.doctor.hardware import Gpu, Torch
 
 
 def test_a_compute_device_that_is_not_there_is_missing(tmp_path: Path) -> None:
@@ -50,6 +52,31 @@ def test_a_torch_that_cannot_be_imported_is_seen_with_its_words(monkeypatch: pyt
 
     monkeypatch.setattr(look, "import_module", broken)
     assert look.torch().error == "libcudart.so.13: cannot open shared object file"
+
+
+def torch_with(gpus: list[SimpleNamespace], *, cuda: str | None = None, hip: str | None = None) -> SimpleNamespace:
+    """As much of torch as is looked at."""
+    device = SimpleNamespace(
+        device_count=lambda: len(gpus),
+        get_device_properties=gpus.__getitem__,
+        get_arch_list=lambda: ["sm_90", "gfx1100"],
+    )
+    mps = SimpleNamespace(is_available=lambda: False)
+    version = SimpleNamespace(cuda=cuda, hip=hip)
+    return SimpleNamespace(__version__="2.13.0", version=version, cuda=device, backends=SimpleNamespace(mps=mps))
+
+
+def test_an_nvidia_gpu_is_seen_with_its_compute_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name="H200", major=9, minor=0, total_memory=139 * 2**30)
+    monkeypatch.setattr(look, "import_module", lambda name: torch_with([gpu], cuda="13.0"))
+    assert look.torch() == Torch("2.13.0", "cuda", "13.0", (Gpu("H200", "sm_90", 139.0),), ("sm_90", "gfx1100"))
+
+
+def test_an_amd_gpu_is_seen_by_its_architecture_without_its_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name="RX 7900 XTX", gcnArchName="gfx1100:sramecc-:xnack-", total_memory=24 * 2**30)
+    monkeypatch.setattr(look, "import_module", lambda name: torch_with([gpu], hip="7.2.1"))
+    seen = look.torch()
+    assert (seen.kind, seen.toolkit, seen.gpus) == ("rocm", "7.2.1", (Gpu("RX 7900 XTX", "gfx1100", 24.0),))
 
 
 def test_a_tokenizer_that_lost_its_vocabulary_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
