@@ -9,6 +9,7 @@ _MODULES = {
     "AtomicIO": "atomic",
     "Checkpoint": "checkpointing",
     "FinalCheckpoint": "checkpointing",
+    "DiskSpace": "space",
     "Divergence": "divergence",
     "Export": "export",
     "Stops": "stops",

@@ -1,18 +1,21 @@
 """Checkpoint files that are whole or absent: written beside their place, flushed to disk, moved over the old one."""
 
+import errno
 import logging
 import os
 import re
+import shutil
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
+from lun.callbacks.footprint import amount
 from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
 
 log = logging.getLogger(__name__)
@@ -28,11 +31,13 @@ class AtomicIO(TorchCheckpointIO):
     be resumed.
 
     written   the last file that was written
+    expected  bytes that have to be free for the next one: those of the last one, an estimate before; 0 asks for none
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.written: Path | None = None
+        self.expected = 0
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
@@ -44,11 +49,12 @@ class AtomicIO(TorchCheckpointIO):
         """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._require_space(path.parent)
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         try:
             with open(temporary, "wb") as file:
                 hashed = HashedFile(file)
-                torch.save(checkpoint, hashed)
+                torch.save(checkpoint, cast(IO[bytes], hashed))
                 file.flush()
                 os.fsync(file.fileno())
             if self.written is None:
@@ -59,10 +65,16 @@ class AtomicIO(TorchCheckpointIO):
         finally:
             temporary.unlink(missing_ok=True)
         _flush_directory(path.parent)
-        self.written = path
+        self.written, self.expected = path, hashed.size
         ours = checkpoint.get("lun") or {}
         with suppress(OSError):  # the file is whole; without a manifest its own checksums are compared
             hashed.manifest(ours.get("position", {}).get("step"), ours.get("attempt")).write(path)
+
+    def _require_space(self, directory: Path) -> None:
+        """Fill no disk for a file that cannot be finished: other programs need the rest of it."""
+        room = shutil.disk_usage(directory).free
+        if room < self.expected:
+            raise OSError(errno.ENOSPC, f"a checkpoint takes {amount(self.expected)}, {amount(room)} are free")
 
     def load_checkpoint(
         self,

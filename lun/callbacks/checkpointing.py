@@ -17,7 +17,7 @@ from lun.callbacks.manifest import remove_checkpoint
 from lun.callbacks.monitoring import never_logged, validates
 from lun.callbacks.names import check_template, field_names, file_name
 from lun.callbacks.position import follower
-from lun.callbacks.ranking import Saved, attempt_of, place, still_there, written_at
+from lun.callbacks.ranking import Saved, left_alone, place, still_there, written_at
 from lun.callbacks.saving import (
     could_not_save,
     not_finite,
@@ -150,10 +150,9 @@ class Checkpoint(AtStepBoundary):
         root = run_directory(trainer)
         path = root / self.dirpath / file_name(self.filename, values)
         ours = {root / entry.path for entry in self.saved}
-        attempt = follower(trainer).attempt
-        if field_names(self.filename) and path not in ours and path.exists() and attempt_of(path) != attempt:
-            return path.with_name(f"{path.stem}-attempt{attempt}.ckpt")
-        return path
+        if not field_names(self.filename) or path in ours:
+            return path
+        return left_alone(path, follower(trainer).attempt)
 
     def _found(self, trainer: Trainer, step: int) -> list[Saved]:
         """The files that count: those noted in the checkpoint that is resumed, and those of the same step."""

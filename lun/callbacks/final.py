@@ -14,6 +14,7 @@ from lun.callbacks.saving import (
     prepare_saving,
     relative,
     run_directory,
+    try_without_asking,
     weights_are_finite,
     write_checkpoint,
 )
@@ -53,6 +54,8 @@ class FinalCheckpoint(Callback):
         path = self._path(trainer, "last.ckpt")
         tries = 1 + int(self.wait_seconds // self.pause_seconds)
         for left in reversed(range(tries)):
+            if left == 0:
+                try_without_asking(trainer)
             failure = write_checkpoint(trainer, path)
             if failure is None:
                 log.info("saved %s at step %d", relative(trainer, path), step)

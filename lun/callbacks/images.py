@@ -14,6 +14,7 @@ from torch import Tensor
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.image_options import at_least_one, for_model, known
 from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
+from lun.callbacks.prompts import Prompts
 from lun.callbacks.samples import SampleRecord
 from lun.callbacks.strip import draw_strip
 from lun.callbacks.undisturbed import undisturbed
@@ -34,7 +35,7 @@ class ImageLogger(AtStepBoundary):
     val_batch_frequency  every how many validation runs their first batch is shown
     clamp, rescale       how values become bytes, see `to_uint8`
     prompts              fixed prompts, drawn from seeds 42, 43, ... with the raw and with the averaged weights;
-                         captions of batches are then not sampled
+                         captions of batches are then not sampled; a text file (one a line) is read again each time
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
                          is none); n_row (pictures across), use_ema_scope (false: only the raw weights)
     """
@@ -47,7 +48,7 @@ class ImageLogger(AtStepBoundary):
         clamp: bool = True,
         rescale: bool = True,
         disabled: bool = False,
-        prompts: Sequence[str] = (),
+        prompts: Sequence[str] | str = (),
         log_images_kwargs: Mapping[str, Any] | None = None,
         log_images_to_loggers: bool = True,
     ) -> None:
@@ -58,7 +59,8 @@ class ImageLogger(AtStepBoundary):
         self.clamp = clamp
         self.rescale = rescale
         self.disabled = disabled
-        self.prompts = list(prompts)
+        self._prompts = Prompts(prompts)
+        self.prompts = self._prompts.current
         self.options = known(log_images_kwargs or {})
         self.log_images_to_loggers = log_images_to_loggers
         self.real: dict[str, Image.Image] = {}
@@ -66,6 +68,11 @@ class ImageLogger(AtStepBoundary):
         self._val_batch: Any = None
         self._validations = 0
         self._drawn_at: int | None = None
+        self._asked = False
+
+    def draw_next(self) -> None:
+        """Draw at the next step boundary, whether or not it is due."""
+        self._asked = True
 
     @property
     def seeds(self) -> list[int]:
@@ -110,6 +117,8 @@ class ImageLogger(AtStepBoundary):
         due = self._due(trainer, step, final)
         if not due and val_batch is None:
             return
+        if self._prompts.file is not None:
+            self.prompts = trainer.strategy.broadcast(self._prompts.read_again())
         with undisturbed(pl_module):
             if val_batch is not None:
                 self._draw_batch(trainer, pl_module, val_batch, "val", step)
@@ -122,7 +131,9 @@ class ImageLogger(AtStepBoundary):
         """A stop before the last step (a signal, a time limit) draws nothing: its seconds are needed for the save."""
         last = final and trainer.max_steps in (-1, step)
         resumed_here = self.first and step > 0 and not final
-        if step == self._drawn_at or resumed_here or not (step % self.batch_frequency == 0 or last):
+        asked, self._asked = self._asked, False
+        regular = not resumed_here and (step % self.batch_frequency == 0 or last)
+        if step == self._drawn_at or not (regular or asked):
             return False
         self._drawn_at = step
         return True

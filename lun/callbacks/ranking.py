@@ -77,6 +77,13 @@ def attempt_of(path: Path) -> int | None:
     return attempt
 
 
+def left_alone(path: Path, attempt: int) -> Path:
+    """Where `attempt` may write instead of `path`: a file there that another attempt wrote is left to it."""
+    if path.exists() and attempt_of(path) != attempt:
+        return path.with_name(f"{path.stem}-attempt{attempt}.ckpt")
+    return path
+
+
 def _step(path: Path) -> int | None:
     step: int | None = peek(path).get("lun", {}).get("position", {}).get("step")
     return step

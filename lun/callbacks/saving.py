@@ -40,6 +40,12 @@ def weights_are_finite(pl_module: LightningModule) -> bool:
     return bool(norm.isfinite())
 
 
+def try_without_asking(trainer: Trainer) -> None:
+    """Let the next save try its luck, however little space the system says is free: some systems do not know."""
+    if isinstance(trainer.strategy.checkpoint_io, AtomicIO):
+        trainer.strategy.checkpoint_io.expected = 0
+
+
 def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | None:
     """Save the whole training state to `path` (rank 0's counts); all ranks call it, rank 0 writes.
 

@@ -34,11 +34,13 @@ class Stops(AtStepBoundary):
     time_limit   seconds from the start of the fit, validation and sampling included
 
     exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, time limit) once a stop was asked for
+    asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.time_limit = time_limit
         self.exit_code = 0
+        self.asked_back = False
         self._told = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
@@ -91,6 +93,7 @@ class Stops(AtStepBoundary):
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
+        self.asked_back |= signal.Signals(number).name == "SIGUSR1"
 
     def _tell(self) -> None:
         if self.exit_code and not self._told:

@@ -10,9 +10,12 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
 from lun.callbacks.stops import Stops
+from lun.data.sampler import Window
 from lun.launch import log as console
+from lun.launch.memory import is_out_of_memory, out_of_memory
 from lun.launch.record import RunRecord
 from lun.launch.report import OUR_FAULT, exit_code
+from lun.launch.requeue import requeue
 from lun.launch.rundir import RunDirectory
 
 log = logging.getLogger(__name__)
@@ -27,6 +30,7 @@ class Outcome:
     stops: Stops
     model: LightningModule
     trainer: Trainer
+    window: Window
 
     def of(self, fit: Callable[[], None]) -> int:
         """Carry out `fit` and write down how it ended; what it raises is raised again."""
@@ -37,12 +41,22 @@ class Outcome:
             self._close("stopped", self.stops.exit_code or OUR_FAULT)
             return self.stops.exit_code or OUR_FAULT
         except BaseException as error:
-            self._close("failed", exit_code(error) if isinstance(error, Fault) else OUR_FAULT)
-            raise
+            fault = self._fault_of(error)
+            self._close("failed", exit_code(fault) if fault else OUR_FAULT)
+            if fault is None or fault is error:
+                raise
+            raise fault from error
         code = self.stops.exit_code
         self._close("stopped" if code else "done", code)
         self._tell(code, time.monotonic() - began)
+        if code and self.stops.asked_back and self.trainer.is_global_zero:
+            requeue()
         return code
+
+    def _fault_of(self, error: BaseException) -> Fault | None:
+        if isinstance(error, Fault) or not is_out_of_memory(error):
+            return error if isinstance(error, Fault) else None
+        return out_of_memory(self.trainer, self.model, self.window.batch_size, self.window.accumulate)
 
     def _close(self, status: str, code: int) -> None:
         if not self.trainer.is_global_zero:

@@ -13,8 +13,10 @@ from lightning.pytorch import Trainer
 
 from ldm.models.base import TrainedModel
 from ldm.util import get_obj_from_str, instantiate_from_config
+from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.position import FollowPosition
+from lun.callbacks.space import DiskSpace
 from lun.callbacks.stops import Stops
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
@@ -23,6 +25,7 @@ from lun.data.tags import tag_frequency
 from lun.launch import log as console
 from lun.launch.arguments import Arguments
 from lun.launch.cache import FillCaches
+from lun.launch.changes import changed_settings, stored_settings
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
@@ -158,10 +161,10 @@ class Session:
         stops = Stops(self.arguments.time_limit)
         position = FollowPosition(attempt, source, self.changed_slot())
         trainer = self.trainer(run, position, stops)
+        self.say_where_it_goes_on()
         if trainer.is_global_zero:
             self.write_down(run, started)
-        self.say_where_it_goes_on()
-        return Outcome(run, started, stops, self.model, trainer).of(
+        return Outcome(run, started, stops, self.model, trainer, self.window).of(
             lambda: trainer.fit(
                 self.model,
                 datamodule=self.data,
@@ -174,6 +177,9 @@ class Session:
         if self.resume is None:
             return
         log.info("resumed  %s at step %d", self.resume.checkpoint, self.resume.step)
+        before = stored_settings(self.resume.run.resolved_config)
+        for line in changed_settings(before, self.settings.config) if before else ():
+            log.info("changed  %s", line)
         if 0 <= self.length.max_steps <= self.resume.step:
             more = self.resume.step + 1000
             log.info("note: the run has all its %d steps; to go on: --max_steps %d", self.length.max_steps, more)
@@ -203,7 +209,8 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         own = build_callbacks(self.settings.lightning("callbacks"))
-        callbacks = [position, *([FillCaches()] if self.data.cache else []), *own, stops, FinalCheckpoint()]
+        caches = [FillCaches()] if self.data.cache else []
+        callbacks = [position, Controls(stops), *caches, *own, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.lightning("trainer"), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)

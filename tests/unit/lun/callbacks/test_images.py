@@ -343,3 +343,25 @@ def test_a_setting_that_makes_no_sense_is_a_fault():
     for settings in ({"batch_frequency": 0}, {"max_images": 0}, {"log_images_kwargs": {"ddim_step": 3}}):
         with pytest.raises(Fault):
             ImageLogger(**settings)
+
+
+def test_prompts_in_a_file_are_read_again_at_each_sampling(tmp_path, caplog):
+    file = tmp_path / "prompts.txt"
+    file.write_text("fox, red background\n\n# not this one\n")
+
+    class Edit(pl.Callback):
+        def on_train_batch_end(self, trainer, pl_module, *_):
+            if pl_module.position.step == 1:
+                file.write_text("a blue bird\na snail\n")
+            if pl_module.position.step == 3:
+                file.unlink()
+
+    model = fit(tmp_path, [ImageLogger(batch_frequency=2, prompts=str(file)), Edit()], steps=4, averages=False)
+    drawn = [asked[0] for asked in model.asked if isinstance(asked[0], tuple)]
+    assert drawn == [("fox, red background",), ("a blue bird", "a snail"), ("a blue bird", "a snail")]
+    assert caplog.text.count("the prompts stay as they were") == 1
+
+
+def test_a_file_of_prompts_that_is_not_there_is_a_fault_at_the_start(tmp_path):
+    with pytest.raises(Fault, match="CFG01"):
+        ImageLogger(prompts=str(tmp_path / "none.txt"))

@@ -122,3 +122,10 @@ def test_several_ranks_agree_over_a_group_of_their_own(tmp_path, training, monke
         assert agreement.largest(143) == 143
     finally:
         torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(("number", "asked"), [(signal.SIGUSR1, True), (signal.SIGTERM, False), (signal.SIGINT, False)])
+def test_only_sigusr1_asks_for_the_job_to_be_started_again(training, number, asked):
+    stops = Stops()
+    training(9, Signal(number, 2), stops, FinalCheckpoint()).fit()
+    assert stops.asked_back is asked

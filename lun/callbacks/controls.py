@@ -1,0 +1,144 @@
+"""Commands to a running training: files in `control/` of its run directory, acted on between two steps."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+
+from lun.callbacks.agreement import Agreement
+from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.images import ImageLogger
+from lun.callbacks.monitoring import validates
+from lun.callbacks.position import follower
+from lun.callbacks.ranking import left_alone
+from lun.callbacks.saving import (
+    could_not_save,
+    not_finite,
+    relative,
+    run_directory,
+    weights_are_finite,
+    write_checkpoint,
+)
+from lun.callbacks.seating import micro_batches
+from lun.callbacks.stops import INTERRUPTED, Stops
+
+log = logging.getLogger(__name__)
+
+COMMANDS = ("save", "sample", "validate", "stop")
+
+
+class Controls(AtStepBoundary):
+    """Carries out `control/save`, `sample`, `validate` and `stop`; what the files hold does not matter.
+
+    save      writes `checkpoints/asked/gs=....ckpt`, which is kept
+    sample    lets the image loggers draw at this step
+    validate  validates at the end of the step that begins
+    stop      ends the run as Ctrl-C does, with `last.ckpt`
+
+    Rank 0 looks at every step boundary and all ranks do what it found. A file goes once its command is carried out,
+    that of a stop when it is taken up; what lies there at the start is of an earlier time and goes unheeded. This
+    callback has to come before image loggers and `stops`.
+    """
+
+    def __init__(self, stops: Stops) -> None:
+        self.stops = stops
+        self._agreement = Agreement()
+        self._open: set[str] = set()
+        self._interval: Any = None
+        self._unknown: set[str] = set()
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._agreement.join(trainer)
+        self._open.clear()
+        if not trainer.is_global_zero:
+            return
+        _directory(trainer).mkdir(exist_ok=True)
+        for name in COMMANDS:
+            if (_directory(trainer) / name).exists():
+                log.info("note: control/%s is from before this start and is removed", name)
+                self._finish(trainer, name)
+
+    def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
+        found = 0 if final else self._agreement.largest(self._look(trainer) if trainer.is_global_zero else 0)
+        if not found:
+            return
+        act = {"save": self._save, "sample": self._sample, "validate": self._validate, "stop": self._stop}
+        for number, name in enumerate(COMMANDS):
+            if found >> number & 1 and name not in self._open:
+                act[name](trainer, pl_module, step)
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        if "sample" in self._open:
+            self._finish(trainer, "sample")
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._interval is not None:
+            trainer.val_check_batch, self._interval = self._interval, None
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if "validate" in self._open and not trainer.sanity_checking:
+            self._finish(trainer, "validate")
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_end(trainer, pl_module)
+        for name in tuple(self._open):
+            self._finish(trainer, name)
+
+    def _look(self, trainer: Trainer) -> int:
+        """One bit for each command that lies there."""
+        try:
+            names = os.listdir(_directory(trainer))
+        except OSError:  # someone tidied up
+            return 0
+        if not names:
+            return 0
+        for name in sorted(set(names) - self._unknown - set(COMMANDS)):
+            log.warning("control/%s is no command; there are %s", name, ", ".join(COMMANDS))
+        self._unknown |= set(names)
+        return sum(1 << number for number, name in enumerate(COMMANDS) if name in names)
+
+    def _save(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
+        if not weights_are_finite(pl_module):
+            raise not_finite(trainer, step)
+        folder = run_directory(trainer) / "checkpoints" / "asked"
+        path = left_alone(folder / f"gs={step:06d}.ckpt", follower(trainer).attempt)
+        if failure := write_checkpoint(trainer, path):
+            log.warning(could_not_save(trainer, path, failure, "ask again with control/save").render("warning"))
+        else:
+            log.info("control/save: saved %s at step %d", relative(trainer, path), step)
+        self._finish(trainer, "save")
+
+    def _sample(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
+        own = [callback for callback in trainer.callbacks if isinstance(callback, ImageLogger)]
+        loggers = [logger for logger in own if not logger.disabled]
+        for logger in loggers:
+            logger.draw_next()
+        log.info("control/sample: %s at step %d", "drawing" if loggers else "there is no image logger to draw", step)
+        self._open.add("sample")
+
+    def _validate(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
+        if not validates(trainer):
+            log.info("control/validate: nothing is validated in this run")
+            self._finish(trainer, "validate")
+            return
+        log.info("control/validate: validating at step %d", step + 1)
+        # Lightning validates by this interval of micro-batches; for one step that is every step.
+        self._interval, trainer.val_check_batch = trainer.val_check_batch, micro_batches(trainer, pl_module)
+        self._open.add("validate")
+
+    def _stop(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
+        log.info("control/stop: stopping at step %d", step)
+        self._finish(trainer, "stop")
+        self.stops.exit_code = INTERRUPTED
+
+    def _finish(self, trainer: Trainer, name: str) -> None:
+        """Remove the file of a command that was carried out, if it is still there."""
+        self._open.discard(name)
+        if trainer.is_global_zero:
+            (_directory(trainer) / name).unlink(missing_ok=True)
+
+
+def _directory(trainer: Trainer) -> Path:
+    return run_directory(trainer) / "control"

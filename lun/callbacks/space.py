@@ -1,0 +1,80 @@
+"""Whether the disk has room for what a run is going to save, asked before its first step."""
+
+import logging
+import math
+import shutil
+from pathlib import Path
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ldm.errors import Fault
+from lun.callbacks.atomic import AtomicIO
+from lun.callbacks.checkpointing import Checkpoint
+from lun.callbacks.contract import step_of
+from lun.callbacks.footprint import amount, footprint
+from lun.callbacks.saving import run_directory
+
+log = logging.getLogger(__name__)
+
+FEWER = "--logdir on a larger disk, or keep fewer: lightning.callbacks.periodic_checkpoint.params.save_top_k=2"
+
+
+class DiskSpace(Callback):
+    """Says how much the checkpoints of a run take; a disk on which not even one fits is `Fault` DSK01.
+
+    The size of a checkpoint is that of weights, EMA and optimizer; it also becomes what `AtomicIO` asks to be free
+    before each save, until a file was written.
+    """
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        size = footprint(pl_module, trainer.optimizers).checkpoint
+        if isinstance(trainer.strategy.checkpoint_io, AtomicIO):
+            trainer.strategy.checkpoint_io.expected = size
+        directory = run_directory(trainer)
+        room = trainer.strategy.broadcast(shutil.disk_usage(directory).free)
+        if size > room:
+            raise too_small(directory, size, room)
+        left = trainer.max_steps - step_of(pl_module) if trainer.max_steps > 0 else None
+        total = (files_to_come(trainer, left) + 1) * size - kept(directory)
+        if total > room:
+            log.warning(runs_full(size, total, room).render("warning"))
+        elif trainer.is_global_zero:
+            log.info("files    a checkpoint takes about %s; %s are free", amount(size), amount(room))
+
+
+def files_to_come(trainer: Trainer, steps: int | None) -> int:
+    """How many checkpoints lie there in the end, `last.ckpt` included; of savers without a number, one."""
+    savers = [callback for callback in trainer.callbacks if isinstance(callback, Checkpoint)]
+    return 1 + sum(_kept_by(saver, steps) for saver in savers)
+
+
+def _kept_by(saver: Checkpoint, steps: int | None) -> int:
+    at_most = math.inf if saver.save_top_k < 0 else saver.save_top_k
+    if steps is not None and saver.every_n_train_steps and saver.every_minutes is None:
+        at_most = min(at_most, steps // saver.every_n_train_steps)
+    return int(at_most) if math.isfinite(at_most) else 1
+
+
+def kept(directory: Path) -> int:
+    """Bytes of the checkpoints that a resumed run has already."""
+    return sum(path.stat().st_size for path in directory.glob("checkpoints/**/*.ckpt"))
+
+
+def too_small(directory: Path, size: int, room: int) -> Fault:
+    return Fault(
+        "DSK01",
+        f"not enough space for checkpoints in {directory}: one needs {amount(size)}, {amount(room)} are free",
+        where="--logdir",
+        why="weights, EMA and optimizer; a new file is written whole before an old one goes",
+        fix="make room, or --logdir on a larger disk",
+    )
+
+
+def runs_full(size: int, total: int, room: int) -> Fault:
+    return Fault(
+        "DSK01",
+        f"the checkpoints of this run need about {amount(total)} more, {amount(room)} are free",
+        why=f"{math.ceil(total / size)} files of {amount(size)}; a save that does not fit is left out and told, "
+        "and the run goes on",
+        fix=FEWER,
+    )
