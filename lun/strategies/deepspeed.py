@@ -45,8 +45,6 @@ class DeepSpeed(DeepSpeedStrategy):
     config: dict[str, Any]
     parallel_devices: list[torch.device] | None
     partitions: Partitions
-    config: Any
-    parallel_devices: Any
 
     def __init__(
         self,
