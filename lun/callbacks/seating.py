@@ -4,6 +4,7 @@ Lightning's own progress is never saved nor restored: over chains of resumes it 
 intervals (validation, logging, the end of the run) to follow ours. Tried with Lightning 2.6.6.
 """
 
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, cast
 
@@ -19,8 +20,9 @@ MANUAL_STEPS = f"{EPOCH_LOOP}.manual_optimization.optim_step_progress.total"
 STEPPED = f"{EPOCH_LOOP}._batches_that_stepped"
 SIGTERM_BROADCAST = f"{EPOCH_LOOP}._broadcast_sigterm_tensor"
 SIGTERM_NOTICE = "_signal_connector._sigterm_notifier_fn"
+SIGNALS_BEFORE = "_signal_connector._original_handlers"
 
-INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE)
+INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE, SIGNALS_BEFORE)
 
 
 def inside(trainer: Trainer, path: str) -> Any:
@@ -69,3 +71,8 @@ def silence_sigterm(trainer: Trainer) -> None:
     inside(trainer, SIGTERM_NOTICE)
     vars(trainer.fit_loop.epoch_loop)["_broadcast_sigterm_tensor"] = lambda: None
     vars(cast(Any, trainer)._signal_connector)["_sigterm_notifier_fn"] = lambda *_: None
+
+
+def give_back_after_fit(trainer: Trainer, handlers: Mapping[int, Any]) -> None:
+    """Let Lightning, which puts back what it found at its start, put back these handlers."""
+    inside(trainer, SIGNALS_BEFORE).update(handlers)

@@ -14,7 +14,7 @@ from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.contract import step_of
 from lun.callbacks.peers import another_rank_failed, is_from_another_rank
 from lun.callbacks.position import follower
-from lun.callbacks.seating import silence_sigterm
+from lun.callbacks.seating import give_back_after_fit, silence_sigterm
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class Stops(AtStepBoundary):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take the signals over from Lightning, which installed its own meanwhile."""
+        give_back_after_fit(trainer, self._former)
         for number in self._former:
             signal.signal(number, self._note)
 
@@ -111,8 +112,9 @@ class Stops(AtStepBoundary):
     def _meet(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """All ranks know of an error: do they stand between the same two steps?"""
         here = -1 if follower(trainer).dirty else step_of(pl_module)
-        bounds = (self._agreement.largest_within(number, self.patience) for number in (here, -here))
-        self.together = here >= 0 and all(bound is not None and abs(bound) == here for bound in bounds)
+        highest = self._agreement.largest_within(here, self.patience)
+        lowest = self._agreement.largest_within(-here, self.patience)
+        self.together = here >= 0 and (highest, lowest) == (here, -here)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""

@@ -73,11 +73,11 @@ class FSDP(ModelParallelStrategy):
 
     def setup(self, trainer: Trainer) -> None:
         """Shard the networks, whose weights are read by now, and make the optimizers of the shards."""
-        assert self.accelerator is not None and self.model is not None
+        assert self.accelerator is not None
         self.accelerator.setup(trainer)
         self.convert()
         if self.activation_checkpointing:
-            compute_twice(self.model)
+            compute_twice(self.lightning_module)
         self.shard()
         self.model_to_device()
         self.barrier()
@@ -87,11 +87,11 @@ class FSDP(ModelParallelStrategy):
 
     def convert(self) -> None:
         """In bf16-true only frozen parts are: parts of what trains are small, so that they can stay in float32."""
-        assert self.model is not None
+        model: nn.Module = self.lightning_module
         if self._precision != "bf16-true":
-            self.model = self.precision_plugin.convert_module(self.model)
+            self.model = self.precision_plugin.convert_module(model)
             return
-        for parameter in self.model.parameters():
+        for parameter in model.parameters():
             if not parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.bfloat16)
 
@@ -99,7 +99,7 @@ class FSDP(ModelParallelStrategy):
         """Raises `Fault` CFG08 for a trained parameter that no shard holds: its gradient would never be reduced."""
         model: Any = self.lightning_module
         policy: OffloadPolicy = CPUOffloadPolicy(pin_memory=self.root_device.type == "cuda")
-        how = {"mesh": self.mesh(), "offload_policy": policy if self.cpu_offload else OffloadPolicy()}
+        how: dict[str, Any] = {"mesh": self.mesh(), "offload_policy": policy if self.cpu_offload else OffloadPolicy()}
         for unit in model.forward_units():
             how["mp_policy"] = self.mixed_precision(unit)
             for block in blocks_of(unit.module, self.block_size):
@@ -142,15 +142,16 @@ class FSDP(ModelParallelStrategy):
 
     def model_to_device(self) -> None:
         """What is not sharded; shards are where they belong."""
-        assert self.model is not None
-        self.model._apply(lambda tensor: tensor if isinstance(tensor, DTensor) else tensor.to(self.root_device))
+        self.lightning_module._apply(
+            lambda tensor: tensor if isinstance(tensor, DTensor) else tensor.to(self.root_device)
+        )
 
     # Steps
 
     @contextmanager
     def block_backward_sync(self) -> Iterator[None]:
         """Keep the gradients of a micro-batch that is not the window's last, instead of reducing them each time."""
-        parts = [part for part in _modules(self.model) if isinstance(part, FSDPModule)]
+        parts = [part for part in self.lightning_module.modules() if isinstance(part, FSDPModule)]
         try:
             for part in parts:
                 part.set_requires_gradient_sync(False, recurse=False)
@@ -193,7 +194,3 @@ class FSDP(ModelParallelStrategy):
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         for optimizer, stored in zip(self.optimizers, checkpoint["optimizer_states"], strict=False):
             shards.load_optimizer_state(optimizer, stored)
-
-
-def _modules(model: nn.Module | None) -> Iterator[nn.Module]:
-    return iter(()) if model is None else model.modules()

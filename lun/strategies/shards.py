@@ -63,8 +63,8 @@ def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 @torch.no_grad()
 def cut(whole: Tensor, like: DTensor) -> DTensor:
     """A whole tensor spread as `like` is; every rank has it, so that nothing is sent."""
-    spread = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
-    return spread.to(like.device)
+    spread: Any = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None).to(like.device)
+    return spread
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
@@ -90,16 +90,17 @@ def load_optimizer_state(optimizer: Optimizer, stored: Mapping[str, Any]) -> Non
 
 
 def _like(value: Any, parameter: Tensor) -> Any:
-    spread = isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape
-    return cut(value, parameter) if spread else value
+    if isinstance(value, Tensor) and isinstance(parameter, DTensor) and value.shape == parameter.shape:
+        return cut(value, parameter)
+    return value
 
 
 def _joined(part: Tensor, like: DTensor) -> DTensor:
-    mesh = like.device_mesh
-    spread = {"run_check": False, "shape": like.shape, "stride": like.stride()}
-    return DTensor.from_local(part.to(mesh.device_type), mesh, like.placements, **spread)
+    mesh, shape = like.device_mesh, like.shape
+    part = part.to(mesh.device_type)
+    return DTensor.from_local(part, mesh, like.placements, run_check=False, shape=shape, stride=like.stride())
 
 
-def _on_mesh(tensor: DTensor) -> DTensor:
+def _on_mesh(tensor: DTensor) -> Any:
     """Offloaded parts lie on the CPU, where the mesh's collectives do not reach."""
     return tensor.to(tensor.device_mesh.device_type)
