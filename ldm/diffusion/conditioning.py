@@ -34,4 +34,4 @@ class Conditioning(NamedTuple):
         pairs = dict(zip(self._fields, zip(self, other, strict=True), strict=True))
         if odd := [name for name, (a, b) in pairs.items() if (a is None) != (b is None)]:
             raise ValueError(f"only one of two conditionings to be joined has {', '.join(odd)}")
-        return Conditioning(**{name: None if a is None else torch.cat([a, b]) for name, (a, b) in pairs.items()})
+        return Conditioning(*(None if a is None or b is None else torch.cat([a, b]) for a, b in pairs.values()))

@@ -27,7 +27,7 @@ def keep_in_main_memory(module: nn.Module, device: torch.device) -> None:
 
     def arrive(*_: Any) -> None:
         for tensor, home in zip(held, homes, strict=True):
-            tensor.data = home.to(device, non_blocking=True)
+            tensor.data = _visiting(home, device)
 
     def leave(*_: Any) -> None:
         for tensor, home in zip(held, homes, strict=True):
@@ -41,3 +41,7 @@ def keep_in_main_memory(module: nn.Module, device: torch.device) -> None:
 def _at_home(tensor: Tensor, device: torch.device) -> Tensor:
     home = tensor.to("cpu", copy=True)
     return home.pin_memory() if device.type == "cuda" else home
+
+
+def _visiting(home: Tensor, device: torch.device) -> Tensor:
+    return home.to(device, non_blocking=True)

@@ -51,9 +51,10 @@ def precision_name(given: object) -> str:
 def family_of(strategy: object) -> Strategy:
     """The row of the table: by a strategy's name, or by the import path that a recipe has as its target."""
     name = str(strategy.get("target") if isinstance(strategy, Mapping) else strategy or "auto").lower()
-    for family in ("deepspeed", "fsdp", "ddp"):
+    families: tuple[Strategy, ...] = ("deepspeed", "fsdp", "ddp")
+    for family in families:
         if family in name:
-            return family  # type: ignore[return-value]
+            return family
     return "fsdp" if "model_parallel" in name else "one device"
 
 

@@ -42,6 +42,8 @@ class DeepSpeed(DeepSpeedStrategy):
     """
 
     accepts = "lightning.pytorch.strategies.deepspeed.DeepSpeedStrategy"
+    config: dict[str, Any]
+    parallel_devices: list[torch.device] | None
     partitions: Partitions
 
     def __init__(

@@ -1,6 +1,7 @@
 """DeepSpeed's ZeRO on two ranks against one process with the same global batch."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,10 @@ def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Pa
 
 @pytest.mark.parametrize("stage", [1, 3])
 def test_a_checkpoint_of_one_process_goes_on_under_zero(stage: int, ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
-    folder, words = adam
+    folder, _ = adam
     name = f"on-{stage}"
-    assert train(folder / name, [*words, *ONE, "lightning.trainer.max_steps=3"]) == 0
-    assert ranks(goes_on, newest_run(folder / name), [*zero(stage), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
+    run = shutil.copytree(newest_run(folder / "half"), folder / name / "run")
+    assert ranks(goes_on, run, [*zero(stage), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
     assert max(off(folder, name)) < 1e-4
 
 
@@ -106,7 +107,7 @@ def test_in_bfloat16_the_file_holds_the_precise_weights(
     assert ranks(train, folder / name, words) == [0, 0]
     half, one, start = (unet(last(folder / run)) for run in (name, "one", "start"))
     assert any(not weight.equal(weight.bfloat16().float()) for weight in half.values())
-    assert 1e-3 < distance(half, one, start) < 0.3  # one process in bf16-mixed comes as near
+    assert 1e-3 < distance(half, one, start) < 0.3  # forward and backward see rounded weights
 
 
 @pytest.mark.slow
