@@ -114,8 +114,9 @@ class Stops(AtStepBoundary):
     def _meet(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """All ranks know of an error: do they stand between the same two steps?"""
         here = -1 if follower(trainer).dirty else step_of(pl_module)
-        bounds = (self._agreement.largest_within(number, self.patience) for number in (here, -here))
-        self.together = here >= 0 and all(bound is not None and abs(bound) == here for bound in bounds)
+        highest = self._agreement.largest_within(here, self.patience)
+        lowest = self._agreement.largest_within(-here, self.patience)
+        self.together = here >= 0 and (highest, lowest) == (here, -here)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""

@@ -1,8 +1,17 @@
 """Data parallel: every rank holds the whole model, gradients are averaged."""
 
 from datetime import timedelta
+from inspect import signature
 
 from lightning.pytorch.strategies import DDPStrategy
+from torch.nn.parallel import DistributedDataParallel
+
+# Renamed in torch 2.13.
+_SYNC_BUFFERS = (
+    "forward_sync_buffers"
+    if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+    else "broadcast_buffers"
+)
 
 
 class DDP(DDPStrategy):
@@ -35,7 +44,7 @@ class DDP(DDPStrategy):
             static_graph=static_graph,
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
-            broadcast_buffers=False,
+            **{_SYNC_BUFFERS: False},
         )
 
     def configure_ddp(self) -> None:

@@ -59,23 +59,3 @@ def test_gpus_end_at_the_weights_of_one_process(
     found, one, start = last(tmp_path), last(folder / "one"), last(folder / "start")
     assert distance(found["state_dict"], one["state_dict"], start["state_dict"]) < 1e-3
     assert distance(averaged(found), averaged(one), averaged(start)) < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("strategy", "precision"),
-    [
-        (s, p)
-        for s in ("ddp", "fsdp")
-        for p in ("bf16-mixed", "16-mixed", "bf16-true")
-        if (s, p) != ("fsdp", "16-mixed")
-    ],
-)
-def test_half_precision_goes_about_the_same_way(
-    strategy: str, precision: str, ranks: Ranks, alone: tuple[Path, list[str]], tmp_path: Path
-) -> None:
-    folder, words = alone
-    half = f"lightning.trainer.precision={precision}"
-    assert ranks(train, tmp_path, [*words, *ON_GPUS, *STRATEGIES[strategy], half]) == [0] * GPUS
-    one, start = last(folder / "one")["state_dict"], last(folder / "start")["state_dict"]
-    found = {name: tensor.to(one[name].dtype) for name, tensor in last(tmp_path)["state_dict"].items()}
-    assert distance(found, one, start) < 0.5

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -44,3 +46,23 @@ def test_every_public_callback_of_these_modules_can_be_named_from_the_package():
         assert getattr(lun.callbacks, name).__name__ == name
     with pytest.raises(AttributeError, match="Checkpont"):
         lun.callbacks.Checkpont  # noqa: B018
+
+
+class Ranks:
+    """A strategy that spreads weights: this rank holds `held`, and all ranks agree by `others`."""
+
+    def __init__(self, held, others=True):
+        self.ema_source = SimpleNamespace(tensors=lambda: {"weight": held})
+        self.others = others
+
+    def reduce_boolean_decision(self, decision):
+        return decision and self.others
+
+
+@pytest.mark.parametrize(
+    ("held", "others", "finite"), [(1.0, True, True), (float("nan"), True, False), (1.0, False, False)]
+)
+def test_where_weights_are_spread_each_rank_judges_its_own_and_all_agree(held, others, finite):
+    module = nn.Linear(0, 0)  # empty, as parameters are under ZeRO-3
+    module._trainer = SimpleNamespace(strategy=Ranks(torch.tensor([held]), others))
+    assert weights_are_finite(module) is finite
