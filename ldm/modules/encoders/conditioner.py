@@ -1,7 +1,6 @@
 """From a batch's captions to what the network is told."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -44,7 +43,8 @@ class Conditioner:
         told = self.embedder(captions)
         if told.sizes is None or any(name not in batch for name in SIZES):
             return told
-        return replace(told, sizes=torch.cat([batch[name] for name in SIZES], dim=1).to(told.sizes))
+        sizes = torch.cat([batch[name] for name in SIZES], dim=1).to(told.sizes)
+        return Conditioning(told.context, told.pooled, sizes, told.concat)
 
     def unconditional(self, count: int) -> Conditioning:
         """The empty caption, `count` times: what guidance steers away from."""
