@@ -13,7 +13,7 @@ import numpy as np
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.buckets import Buckets, fit_sizes
-from lun.data.buckets_table import assign
+from lun.data.buckets_table import BucketTable, assign
 from lun.data.images import header_size
 from lun.data.listing import extension
 from lun.data.local import Local
@@ -90,6 +90,7 @@ def facts_of(data: Local, given: Given) -> Facts:
     tags = tag_counts(data)
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
     buckets = Buckets.read(given.buckets) if given.buckets else None
+    table = _table(data, buckets) if buckets else None
     cropped = _cropped(shapes, data.crop, buckets)
     looks, copies = looks_of(data), _duplicates(data)
     return Facts(
@@ -99,9 +100,9 @@ def facts_of(data: Local, given: Given) -> Facts:
         waterfall=[{"name": step.name, "words": step.words, "count": step.count} for step in waterfall.steps],
         median_size=(int(np.median(shapes[:, 0])), int(np.median(shapes[:, 1]))),
         smaller=int((sound.min(axis=1) < (data.size or 0)).sum()) if len(sound) else 0,
-        cropped_away=float(np.average(cropped, weights=shapes.prod(axis=1))),
+        cropped_away=table.cropped if table else float(np.average(cropped, weights=shapes.prod(axis=1))),
         cropped=histogram(100 * cropped, 20),
-        buckets=_table(data, buckets) if buckets else [],
+        buckets=table.lines(1, data.name) if table else [],
         aspect=histogram(np.clip(shapes[:, 0] / shapes[:, 1], 0.25, 4.0), 24, logarithmic=True),
         resolution=histogram(np.sqrt(shapes.prod(axis=1)), 24),
         unreadable=_unreadable(data, sizes),
@@ -141,9 +142,9 @@ def _limits(data: Local) -> dict[str, list[float]]:
     }
 
 
-def _table(data: Local, buckets: Buckets) -> list[str]:
+def _table(data: Local, buckets: Buckets) -> BucketTable:
     offers = Offers(data)
-    return assign(offers.sizes(), offers.repeats(), buckets).lines(1, data.name)
+    return assign(offers.sizes(), offers.repeats(), buckets)
 
 
 def histogram(values: np.ndarray, bins: int, logarithmic: bool = False) -> Histogram:

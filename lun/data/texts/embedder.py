@@ -5,7 +5,7 @@ import torch
 
 from ldm.diffusion.conditioning import Conditioning
 from lun.data.shards.files import Shards
-from lun.data.texts.encoder import TextEncoder
+from lun.data.texts.encoder import TextEncoder, columns_of
 from lun.data.texts.fill import EMPTY, names_of
 
 
@@ -16,7 +16,7 @@ class CachedText:
         self.encoder = encoder
         self.shards = shards
         like = encoder([EMPTY])
-        self.dtypes = {name: value.dtype for name, value in like._asdict().items() if value is not None}
+        self.dtypes = {name: column.dtype for name, column in columns_of(like).items()}
 
     def __call__(self, captions: list[str]) -> Conditioning:
         """Row for row what the encoder would give, on its device and in its precision."""

@@ -34,12 +34,17 @@ class TextEncoder:
         return identity(self.network)
 
 
+def columns_of(told: Conditioning) -> dict[str, Tensor]:
+    """The fields that hold something, by name."""
+    found = {name: getattr(told, name) for name in Conditioning.__annotations__}
+    return {name: column for name, column in found.items() if column is not None}
+
+
 def rows_of(told: Conditioning, dtype: torch.dtype) -> list[dict[str, Tensor]]:
     """The fields of each caption, to be stored: in `dtype`, on the CPU."""
     columns = {
         name: column.to("cpu", torch.float32 if name == NOT_OF_TEXT else dtype)
-        for name, column in told._asdict().items()
-        if column is not None
+        for name, column in columns_of(told).items()
     }
     count = len(next(iter(columns.values())))
     return [{name: column[row].clone() for name, column in columns.items()} for row in range(count)]
