@@ -178,6 +178,13 @@ def test_the_exit_code_is_that_of_the_container(machine: Machine, code: int) -> 
     assert machine.start("cpu", "--", "python", "main.py").returncode == code
 
 
+def test_the_script_becomes_the_engine_so_that_signals_reach_it(machine: Machine) -> None:
+    command = [machine.bin / "bash", machine.project / "docker/start.sh", "cpu", "--", "true"]
+    started = subprocess.Popen(command, env=machine.has("docker").environment, stderr=subprocess.DEVNULL)
+    assert started.wait() == 0
+    assert (machine.state / "pid").read_text() == f"{started.pid}\n"
+
+
 def refused(machine: Machine, *arguments: str, **environment: str) -> tuple[int, str]:
     """Exit code and message of a start that must not happen."""
     answer = machine.start(*arguments, **environment)

@@ -73,6 +73,7 @@ def test_importing_the_packages_takes_no_time_and_no_torch(repo_root: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_in_a_clean_environment_the_command_trains_the_demo(wheel: Path, tmp_path: Path) -> None:
     place = tmp_path / "venv"
     venv.create(place, with_pip=True)
@@ -89,8 +90,7 @@ def test_in_a_clean_environment_the_command_trains_the_demo(wheel: Path, tmp_pat
         return subprocess.run(command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
 
     assert start("--version").stdout.startswith("lun 0.")
-    planned = start("--base", "training-lightning", "emoji", "--max_steps", "2", "--accelerator", "cpu")
-    assert "add -t to train:   lun-train --base training-lightning emoji" in planned.stdout
+    assert start("--help").stdout.startswith("usage: lun-train [-b YAML ...]")
     trained = start("--base", "training-lightning", "emoji", "--max_steps", "2", "--accelerator", "cpu", "-t")
     assert trained.returncode == 0, trained.stderr
     assert (tmp_path / "empty/logs/latest/checkpoints/last.ckpt").is_file()

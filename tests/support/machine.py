@@ -16,7 +16,7 @@ case "$1" in
     ;;
   image) cat "$STATE/label" ;;
   build) exit "$(cat "$STATE/build")" ;;
-  run) exit "$(cat "$STATE/run")" ;;
+  run) echo "$$" >"$STATE/pid" && exit "$(cat "$STATE/run")" ;;
 esac
 """
 STAND_INS = {
