@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ldm.errors import Fault
 from lun.launch import log, report
+from lun.launch.disk import disk_fault
 from lun.launch.record import versions
 from lun.launch.rundir import VARIABLE
 
@@ -25,6 +26,9 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         return _told(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        fault = disk_fault(error)
+        return _told([fault]) if fault else _bug(error, words)
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
         return _bug(error, words)
     finally:
