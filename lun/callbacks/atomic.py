@@ -15,6 +15,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
+from lun.callbacks.background import Background
 from lun.callbacks.footprint import amount
 from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
 
@@ -31,6 +32,7 @@ class AtomicIO(TorchCheckpointIO):
     be resumed.
 
     written   the last file that was written
+    background  for files that are written while training goes on
     expected  bytes that have to be free for the next one: those of the last one, an estimate before; 0 asks for none
     """
 
@@ -38,6 +40,7 @@ class AtomicIO(TorchCheckpointIO):
         super().__init__()
         self.written: Path | None = None
         self.expected = 0
+        self.background = Background()
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None

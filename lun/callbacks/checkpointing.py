@@ -3,6 +3,8 @@
 import logging
 import math
 import time
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +21,12 @@ from lun.callbacks.names import check_template, field_names, file_name
 from lun.callbacks.position import follower
 from lun.callbacks.ranking import Saved, left_alone, place, still_there, written_at
 from lun.callbacks.saving import (
+    begin_checkpoint,
     could_not_save,
     not_finite,
     prepare_saving,
     relative,
+    require_background,
     run_directory,
     weights_are_finite,
     write_checkpoint,
@@ -31,6 +35,21 @@ from lun.callbacks.saving import (
 __all__ = ["Checkpoint", "FinalCheckpoint"]
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A save at work: where and at which step, the files noted before it, and those that go once it is there."""
+
+    path: Path
+    step: int
+    before: list[Saved]
+    dropped: list[Saved]
+    writing: "Future[None] | None" = None
+
+    @property
+    def done(self) -> bool:
+        return self.writing is not None and self.writing.done()
 
 
 class Checkpoint(AtStepBoundary):
@@ -42,6 +61,7 @@ class Checkpoint(AtStepBoundary):
     every_minutes        at latest so long after the last save, decided at step boundaries
     monitor, mode        metric whose best values are kept; acts after each validation, at no other time
     save_top_k           how many files stay: the best, or the newest without `monitor`; -1 keeps all
+    async_save           train on while the file is written; needs memory for a copy of the state
 
     A name without fields is overwritten in place. What cannot be written is told, counted in `failed`, and tried again
     when the next save is due. Weights that are not finite end the run (`Fault` TRN01) and are never saved.
@@ -56,6 +76,7 @@ class Checkpoint(AtStepBoundary):
         monitor: str | None = None,
         mode: Literal["min", "max"] = "min",
         save_top_k: int = 1,
+        async_save: bool = False,
     ) -> None:
         check_template(filename)
         _require_one_occasion(filename, monitor, every_n_train_steps, every_minutes)
@@ -66,12 +87,14 @@ class Checkpoint(AtStepBoundary):
         self.monitor = monitor
         self.mode = mode
         self.save_top_k = save_top_k
+        self.async_save = async_save
         self.failed = 0
         self.saved: list[Saved] = []
         self._score: float | None = None
         self._off = save_top_k == 0
         self._last_save = time.monotonic()
         self._agreement = Agreement()
+        self._begun: Begun | None = None
 
     @property
     def state_key(self) -> str:
@@ -86,6 +109,8 @@ class Checkpoint(AtStepBoundary):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         prepare_saving(trainer, run_directory(trainer) / self.dirpath)
+        if self.async_save:
+            require_background(trainer)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._last_save = time.monotonic()
@@ -106,7 +131,10 @@ class Checkpoint(AtStepBoundary):
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         score, self._score = self._score, None
-        if self.first or self._off or not self._due(step, score):
+        due = not self.first and not self._off and self._due(step, score)
+        if self._begun is not None and self._agreement.largest(due or (trainer.is_global_zero and self._begun.done)):
+            self._conclude(trainer)
+        if not due:
             return
         self._last_save = time.monotonic()
         if not weights_are_finite(pl_module):
@@ -132,15 +160,41 @@ class Checkpoint(AtStepBoundary):
             return
         # The file itself says which files are kept once it is there, so the list changes first.
         before, self.saved = self.saved, outcome.kept
-        if failure := write_checkpoint(trainer, path):
-            self.saved = before
+        if self.async_save:
+            self._begun = Begun(path, step, before, outcome.dropped, begin_checkpoint(trainer, path))
+        else:
+            self._written(trainer, Begun(path, step, before, outcome.dropped), write_checkpoint(trainer, path))
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_end(trainer, pl_module)
+        if self._begun is not None:
+            self._conclude(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Let a file that is being written be finished; what becomes of it is of no more interest."""
+        if self._begun is not None and self._begun.writing is not None:
+            wait([self._begun.writing])
+
+    def _conclude(self, trainer: Trainer) -> None:
+        """Wait for the file that is being written in the background, and see to it on all ranks."""
+        begun, self._begun = self._begun, None
+        assert begun is not None and begun.writing is not None
+        error = trainer.strategy.broadcast(begun.writing.exception())
+        if error is not None and not isinstance(error, OSError | RuntimeError):
+            raise error
+        self._written(trainer, begun, error)
+
+    def _written(self, trainer: Trainer, begun: "Begun", failure: OSError | RuntimeError | None) -> None:
+        """Tell how a save went; older files go only once the new one is there."""
+        if failure is not None:
+            self.saved = begun.before
             self.failed += 1
-            fault = could_not_save(trainer, path, failure, "tried again at the next due save")
+            fault = could_not_save(trainer, begun.path, failure, "tried again at the next due save")
             log.warning(fault.render("warning"))
             return
-        log.info("saved %s at step %d", relative(trainer, path), step)
+        log.info("saved %s at step %d", relative(trainer, begun.path), begun.step)
         if trainer.is_global_zero:
-            for entry in outcome.dropped:
+            for entry in begun.dropped:
                 remove_checkpoint(run_directory(trainer) / entry.path)
 
     def _path(self, trainer: Trainer, step: int) -> Path:

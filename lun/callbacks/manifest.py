@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -9,6 +10,7 @@ from typing import IO, Any
 from lun.callbacks.text import write_text
 
 SUFFIX = ".json"
+LARGE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,15 @@ class HashedFile:
         self._hash = hashlib.sha256()
 
     def write(self, data: Any) -> int:
-        self._hash.update(data)
-        self.size += memoryview(data).nbytes
-        return self.file.write(data)
+        size = memoryview(data).nbytes
+        self.size += size
+        if size < LARGE:
+            self._hash.update(data)
+            return self.file.write(data)
+        # Beside the writing: hashing a checkpoint takes as long as writing it.
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(self._hash.update, data)
+            return self.file.write(data)
 
     def flush(self) -> None:
         self.file.flush()

@@ -1,10 +1,12 @@
 """One save, seen from all ranks: are the weights worth keeping, and did the file get written."""
 
 import logging
+from concurrent.futures import Future
 from pathlib import Path
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.utils import get_total_norm
 
 from ldm.errors import Fault
@@ -61,6 +63,33 @@ def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | N
         failure = error
     reason = trainer.strategy.broadcast(None if failure is None else cause(failure))
     return failure if failure is not None or reason is None else OSError(reason)
+
+
+def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
+    """As `write_checkpoint`, but rank 0 writes a copy of the state in the background; errors are in the future."""
+    checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+    writer = trainer.strategy.checkpoint_io
+    if not trainer.is_global_zero:
+        nothing: Future[None] = Future()
+        nothing.set_result(None)
+        return nothing
+    assert isinstance(writer, AtomicIO)
+    return writer.background.write(writer.save_checkpoint, checkpoint, path)
+
+
+def require_background(trainer: Trainer) -> None:
+    """Raise `Fault` CFG08 where ranks write parts of a checkpoint together, which cannot go on beside training."""
+    if isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and isinstance(
+        trainer.strategy.checkpoint_io, AtomicIO
+    ):
+        return
+    raise Fault(
+        "CFG08",
+        f"checkpoints cannot be written in the background under {type(trainer.strategy).__name__}",
+        where="lightning.callbacks: async_save of a checkpoint",
+        why="all ranks write their parts of it together",
+        fix="async_save: false",
+    )
 
 
 def cause(error: BaseException) -> str:

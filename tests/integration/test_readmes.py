@@ -16,6 +16,7 @@ from lun.trainer import run
 
 ROOT = Path(__file__).parents[2]
 READMES = sorted(path for path in ROOT.rglob("README.md") if not {".venv", "logs"} & set(path.parts))
+READMES += sorted(ROOT.glob("docs/*.md"))
 PLACEHOLDERS = {"DIR": "configs/demo/data/train", "CONFIGS": "configs/demo/emoji.yaml"}
 
 
