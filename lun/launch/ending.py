@@ -27,8 +27,8 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        fault = disk_fault(error)
-        return _told([fault]) if fault else _bug(error, words)
+        of_disk = disk_fault(error)
+        return _told([of_disk]) if of_disk else _bug(error, words)
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
         return _bug(error, words)
     finally:

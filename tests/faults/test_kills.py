@@ -148,6 +148,7 @@ CONFIGURATIONS = {
     "workers": ["data.params.num_workers=2"],
     "accumulation": ["lightning.trainer.accumulate_grad_batches=3"],
     "bf16": ["lightning.trainer.precision=bf16-mixed"],
+    "asynchronous": ["lightning.callbacks.periodic_checkpoint_overwrite.params.async_save=true"],
 }
 
 
@@ -159,5 +160,5 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(forks: Forks, tmp_path: Pa
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_two_hundred_kills(forks: Forks, tmp_path: Path, pictures: Path, name: str) -> None:
-    counts = campaign(forks, tmp_path, pictures, CONFIGURATIONS[name], 50, seed=100)
-    print(name, dict(counts))
+    counts = campaign(forks, tmp_path, pictures, CONFIGURATIONS[name], 40, seed=100)
+    print(name, dict(counts), flush=True)
