@@ -64,7 +64,8 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
     """Build what a recipe describes: `target(*args, **params, **extra)`.
 
     Recipes nested in `params` are built first, at any depth, except those that the target's owner builds itself
-    (see `built_by_owner`). The two placeholders of CompVis for an absent part give None.
+    (see `built_by_owner`). The two placeholders of CompVis for an absent part give None. A ValueError, which is what a
+    constructor has against a value that it was given, becomes `Fault` CFG08.
     """
     if config in ("__is_first_stage__", "__is_unconditional__"):
         return None
@@ -73,7 +74,14 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
     target = get_obj_from_str(config["target"])
     params = dict(config.get("params") or {})
     built = {name: value if built_by_owner(target, name) else _build(value) for name, value in params.items()}
-    return target(*args, **built, **extra)
+    try:
+        return target(*args, **built, **extra)
+    except ValueError as error:
+        given = ", ".join(
+            f"{name}={value!r}" for name, value in params.items() if not isinstance(value, Mapping | list)
+        )
+        what = f"{config['target']} cannot be built: {error}"
+        raise Fault("CFG08", what, why=f"its params are {given}" if given else "") from error
 
 
 def _build(value: Any) -> Any:

@@ -8,6 +8,7 @@ rounds nothing and keeps small differences within the range of fp16.
 import hashlib
 import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -18,7 +19,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ldm.checkpoint.write import write_safetensors
+from ldm.checkpoint.read import hash_of_tensors
+from ldm.checkpoint.write import HASH, write_safetensors
 from ldm.errors import Fault
 
 FORMAT = "ema-snapshot-1"
@@ -90,8 +92,25 @@ class Snapshot(TensorFile):
         if self.metadata.get("format") != FORMAT or self.metadata.get("kind") != KIND:
             found = f"{self.metadata.get('format')}, {self.metadata.get('kind')}"
             raise Fault("MOD02", f"{path} is not a snapshot of an EMA", why=f"its format is {found}")
-        self.about = About(**json.loads(self.metadata["about"]))
-        self._exponents: dict[str, int] = json.loads(self.metadata["exponents"])
+        try:
+            self.about = About(**json.loads(self.metadata["about"]))
+            self._exponents: dict[str, int] = json.loads(self.metadata["exponents"])
+            if self._exponents.keys() != set(self) or self.metadata["crc32"] != _checksum(self.metadata):
+                raise ValueError("it does not match its checksum")
+        except (KeyError, ValueError, TypeError) as error:
+            raise Fault("MOD02", f"{path} is a damaged snapshot of an EMA", why=f"its header: {error}") from error
+        self._is_whole = False
+
+    def require_whole(self) -> None:
+        """Raise `Fault` MOD02 if its tensors are not those that were written; reads all of it, once."""
+        if not self._is_whole and self.metadata.get(HASH) != f"0x{hash_of_tensors(self.path)}":
+            raise Fault(
+                "MOD02",
+                f"{self.path} is a damaged snapshot of an EMA",
+                why="its tensors do not match the hash in its header",
+                fix="move it away: the other snapshots serve without it",
+            )
+        self._is_whole = True
 
     def __getitem__(self, name: str) -> Tensor:
         return torch.ldexp(super().__getitem__(name).float(), torch.tensor(self._exponents[name]))
@@ -107,8 +126,15 @@ def write_snapshot(path: Path, average: Mapping[str, Tensor], base: Mapping[str,
         "unit": "steps",
         "about": json.dumps(asdict(about)),
         "exponents": json.dumps(differences.exponents),
+        HASH: "",  # computed as it is written
     }
+    metadata["crc32"] = _checksum(metadata)
     write_safetensors(path, differences, metadata)
+
+
+def _checksum(metadata: Mapping[str, str]) -> str:
+    """Of what a header says; the hash beside it is that of the tensors."""
+    return f"{zlib.crc32((metadata['about'] + metadata['exponents']).encode()):08x}"
 
 
 class _Differences(Mapping[str, Tensor]):

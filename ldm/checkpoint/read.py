@@ -1,21 +1,27 @@
 """Tensors out of a weights file, without ever running code from it."""
 
+import hashlib
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from ldm.checkpoint.sniff import bare_pickle, readable_size, require_undamaged, sniff
 from ldm.checkpoint.state import State
+from ldm.checkpoint.write import HASH
 from ldm.errors import Fault
+
+log = logging.getLogger(__name__)
 
 ENDINGS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin")
 FRAMEWORKS = ("pytorch_lightning.", "lightning.")
@@ -47,7 +53,8 @@ def read_state_dict(path: str | Path) -> State:
     Names that DistributedDataParallel or torch.compile put around a module are taken off. The tensors may be views of
     the file: copy before it is replaced, never write into them.
     Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file, or one whose checksums say that it was
-    damaged; .safetensors files have none) or MOD05 (holds objects that need code).
+    damaged) or MOD05 (holds objects that need code). A .safetensors file has no checksums; a hash that its header may
+    hold is compared, and told where it differs.
     """
     return read_content(path).state
 
@@ -55,8 +62,12 @@ def read_state_dict(path: str | Path) -> State:
 def read_content(path: str | Path) -> Content:
     """Tensors as `read_state_dict` gives them, with the facts that the file stores beside them."""
     path = Path(path)
-    if path.is_file() and sniff(path) == "zip":
-        require_undamaged(path)
+    if path.is_file():
+        kind = sniff(path)
+        if kind == "zip":
+            require_undamaged(path)
+        elif kind == "safetensors":
+            warn_of_another_hash(path)
     return _unchecked(path)
 
 
@@ -65,7 +76,8 @@ def _unchecked(path: Path) -> Content:
         raise missing(path)
     kind = sniff(path)
     if kind == "safetensors":
-        return Content(_named(load_file(path), path), _header_text(path))
+        with _safetensors_faults(path):
+            return Content(_named(load_file(path), path), _header_text(path))
     content = _read_torch(path, zipped=kind == "zip")
     content = content if isinstance(content, Mapping) else {}
     wrapped = content.get("state_dict")
@@ -77,13 +89,44 @@ def read_outline(path: str | Path) -> Content:
     """The same without reading weights: every tensor is on the meta device. Costs well under a second."""
     path = Path(path)
     if path.is_file() and sniff(path) == "safetensors":
-        with safe_open(path, framework="pt") as file:
+        with _safetensors_faults(path), safe_open(path, framework="pt") as file:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118, it is no mapping
-        return Content(
-            _named({key: torch.empty(shape, device="meta") for key, shape in shapes.items()}, path), _header_text(path)
-        )
+            named = {key: torch.empty(shape, device="meta") for key, shape in shapes.items()}
+            return Content(_named(named, path), _header_text(path))
     content = _unchecked(path)
     return Content({key: value.to("meta") for key, value in content.state.items()}, content.facts)
+
+
+@contextmanager
+def _safetensors_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SafetensorError as error:
+        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=str(error)) from error
+
+
+def warn_of_another_hash(path: Path) -> None:
+    """Tell that a .safetensors file does not have the hash that its own header holds, if it holds one.
+
+    No more than a warning: a program that edits weights may keep the header's text. Reads all of the file.
+    """
+    told = str(_header_text(path).get(HASH, "")).removeprefix("0x")
+    if told and (found := hash_of_tensors(path)) != told:
+        fault = Fault(
+            "MOD08",
+            f"{path} does not hold the weights that its header speaks of",
+            why=f"their sha256 begins with {found[:12]}, in the header it is {told[:12]}: the file was damaged, or"
+            " edited by a program that left the old hash",
+            fix="compare it with where it came from, or download it again",
+        )
+        log.warning(fault.render("warning"))
+
+
+def hash_of_tensors(path: Path) -> str:
+    """sha256 of all that follows the header of a .safetensors file, as `write_safetensors` stores it there."""
+    with path.open("rb") as file:
+        file.seek(8 + int.from_bytes(file.read(8), "little"))
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _named(content: Mapping[Any, Any], path: Path) -> State:
@@ -94,7 +137,7 @@ def _named(content: Mapping[Any, Any], path: Path) -> State:
 
 
 def _header_text(path: Path) -> Mapping[str, str]:
-    with safe_open(path, framework="pt") as file:
+    with _safetensors_faults(path), safe_open(path, framework="pt") as file:
         return file.metadata() or {}
 
 
@@ -115,15 +158,17 @@ def missing(path: Path, what: str = "the weights") -> Fault:
 
 
 def _read_torch(path: Path, zipped: bool) -> Any:
-    stubs = _framework_stubs(path) if zipped else []
     try:
-        with safe_globals(stubs):
+        with safe_globals(_framework_stubs(path) if zipped else []):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     except UnpicklingError as error:
         names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
         raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error
-    except (RuntimeError, EOFError) as error:
-        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=str(error).split("\n")[0]) from error
+    except Fault:
+        raise
+    except Exception as error:  # damage can make the readers of zip files and pickles fail in any way
+        why = str(error).split("\n")[0] or type(error).__name__
+        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=why) from error
 
 
 def _framework_stubs(path: Path) -> list[Any]:

@@ -10,6 +10,7 @@ from ldm.checkpoint.hub import HUB_ID, pipeline_folder
 from ldm.checkpoint.read import ENDINGS as FILES
 from ldm.checkpoint.read import missing, read_outline, read_state_dict
 from ldm.checkpoint.state import State
+from ldm.errors import Fault
 
 STEMS = ("diffusion_pytorch_model", "model", "pytorch_model")
 ENDINGS = (".safetensors", ".safetensors.index.json", ".fp16.safetensors", ".bin", ".bin.index.json", ".fp16.bin")
@@ -70,7 +71,7 @@ def architecture(ckpt_path: str | Path, component: str) -> dict[str, Any]:
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """The settings in a folder's `config.json` without the marks of the library that wrote it; {} if there is none."""
     file = folder / name
-    stored = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    stored = _json(file) if file.is_file() else {}
     return {key: value for key, value in stored.items() if not key.startswith("_")}
 
 
@@ -83,5 +84,17 @@ def _weights_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return tuple(index.parent / name for name in sorted(set(names)))
+    names = _json(index).get("weight_map")
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise Fault("MOD02", f"{index} is no index of weights", why="it has no weight_map of file names")
+    return tuple(index.parent / name for name in sorted(set(names.values())))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Fault("MOD02", f"{file} is no JSON that can be read", why=str(error), fix="download it again") from error
+    if not isinstance(stored, dict):
+        raise Fault("MOD02", f"{file} is no JSON map", why=f"it holds a {type(stored).__name__}")
+    return stored

@@ -10,7 +10,6 @@ from torch.optim import Optimizer
 
 from lun.callbacks.contract import model_of
 
-MOMENTS = 2
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -42,13 +41,26 @@ class Footprint:
 
 
 def footprint(pl_module: LightningModule, optimizers: Iterable[Optimizer]) -> Footprint:
-    """That of a model on this rank. An optimizer without state yet is taken for one with two moments, as AdamW has."""
+    """That of a model on this rank. The state that an optimizer does not have yet follows from its settings."""
+    optimizers = list(optimizers)
     trained = sum(p.nbytes for p in pl_module.parameters() if p.requires_grad)
     frozen = sum(p.nbytes for p in pl_module.parameters() if not p.requires_grad)
     frozen += sum(buffer.nbytes for buffer in pl_module.buffers())
-    ema = model_of(pl_module).model_ema
     state = sum(held(list(optimizer.state.values())) for optimizer in optimizers)
-    return Footprint(trained, frozen, trained, state or MOMENTS * trained, held(ema.state_dict()) if ema else 0)
+    return Footprint(trained, frozen, trained, state or sum(map(_to_come, optimizers)), _averages(pl_module, trained))
+
+
+def _to_come(optimizer: Optimizer) -> int:
+    """Two numbers for each weight where there are betas, as in Adam's family, one with momentum, else none."""
+    groups: list[dict[str, Any]] = optimizer.param_groups
+    moments = [2 if "betas" in group else bool(group.get("momentum")) for group in groups]
+    return sum(count * sum(p.nbytes for p in group["params"]) for count, group in zip(moments, groups, strict=True))
+
+
+def _averages(pl_module: LightningModule, trained: int) -> int:
+    """Bytes of all averages; of one for each trained weight where they begin later."""
+    ema = model_of(pl_module).model_ema
+    return 0 if ema is None else held([ema.state_dict(), ema.resume_state()]) or trained
 
 
 def held(value: Any) -> int:

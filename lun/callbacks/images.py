@@ -159,18 +159,22 @@ class ImageLogger(AtStepBoundary):
         if not trainer.is_global_zero:
             return
         record = SampleRecord(Path(trainer.default_root_dir) / "images" / "samples")
-        for weights, images in drawn.items():
-            key = "samples" if weights == "raw" else "samples_ema"
-            path = self._write(trainer, "samples", key, f"{key}/sheet", images, step, self.prompts)
-            if path is not None:
-                plan = layout(to_uint8(images[:1]).repeat(len(images), 0), self._columns(images), True, _scale(images))
-                record.add(step, self.prompts, self.seeds, weights, path.name, plan)
-                if weights == "raw":
-                    log.info("step %5d  samples → images/samples/%s", step, path.name)
         try:
+            for weights, images in drawn.items():
+                self._keep_samples(trainer, record, weights, images, step)
             draw_strip(record, self.prompts, self.seeds, self.real, self._footer(trainer, step))
         except OSError as error:
             log.warning("could not write the strip of samples: %s", error)
+
+    def _keep_samples(self, trainer: Trainer, record: SampleRecord, weights: str, images: Tensor, step: int) -> None:
+        key = "samples" if weights == "raw" else "samples_ema"
+        path = self._write(trainer, "samples", key, f"{key}/sheet", images, step, self.prompts)
+        if path is None:
+            return
+        plan = layout(to_uint8(images[:1]).repeat(len(images), 0), self._columns(images), True, _scale(images))
+        record.add(step, self.prompts, self.seeds, weights, path.name, plan)
+        if weights == "raw":
+            log.info("step %5d  samples → images/samples/%s", step, path.name)
 
     def _sample(self, trainer: Trainer, pl_module: Any) -> Tensor:
         """(n, 3, h, w) on the CPU, a few prompts at a time; a sample depends on its own seed alone."""

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import nn
 from torch.optim import Optimizer
 
 from lun.callbacks.contract import data_of, model_of, step_of
@@ -19,7 +20,8 @@ class FollowPosition(Callback):
     """Moves `pl_module.position` once for each completed accumulation window, right after the optimizer step.
 
     It has to be the first callback, so that every other one sees the new step. A checkpoint holds our position under
-    `lun` instead of Lightning's loops, so one taken at any micro-batch stands for the start of its window.
+    `lun` instead of Lightning's loops, so one taken at any micro-batch stands for the start of its window; running
+    statistics of a batch normalisation are stored as they were there.
 
     attempt        how often this run was started, 1 for the first time
     resumed_from   the file that it goes on from, relative to the run directory
@@ -38,6 +40,8 @@ class FollowPosition(Callback):
         self.diverged = False
         self.stored_attempt: int | None = None
         self._optimizer_steps: int | None = None
+        self._running: dict[str, torch.Tensor] = {}
+        self._running_before: dict[str, torch.Tensor] = {}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint.pop("loops", None)
@@ -57,8 +61,14 @@ class FollowPosition(Callback):
         step = step_of(pl_module)
         seat(trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps)
         self.dirty = False
+        self._running = running_statistics(pl_module)
         if 0 <= trainer.max_steps <= step:
             trainer.should_stop = True
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Keep what the window's micro-batches will count up, since a resume counts them again from its start."""
+        if batch_idx % micro_batches(trainer, pl_module) == 0:
+            self._running_before = {name: buffer.clone() for name, buffer in self._running.items()}
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         self.dirty = True
@@ -69,9 +79,12 @@ class FollowPosition(Callback):
         if (batch_idx + 1) % micro_batches(trainer, pl_module) == 0:
             model_of(pl_module).window_completed(data_of(trainer).global_batch)
             self.dirty = False
+            self._running_before = {}
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint.pop("loops", None)
+        state = checkpoint["state_dict"]
+        checkpoint["state_dict"] = state | {n: kept for n, kept in self._running_before.items() if n in state}
         checkpoint["global_step"] = step_of(pl_module)
         checkpoint["epoch"] = int(data_of(trainer).epoch)
         checkpoint["lun"] = {
@@ -84,6 +97,16 @@ class FollowPosition(Callback):
             "threads": torch.get_num_threads(),
             "torch": str(torch.__version__),
         } | ({"diverged": True} if self.diverged else {})
+
+
+def running_statistics(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Buffers that change with every forward pass in training: means and variances of batch normalisation."""
+    return {
+        f"{place}.{name}": buffer
+        for place, part in module.named_modules()
+        if getattr(part, "track_running_stats", False)
+        for name, buffer in part.named_buffers(recurse=False)
+    }
 
 
 def follower(trainer: Trainer) -> FollowPosition:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ldm.errors import Fault
 from lun.config.errors import nearest
-from lun.config.load import Merged
+from lun.config.load import COMMAND_LINE, Merged
 from lun.config.recipes import RecipeCheck
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL
@@ -34,6 +34,7 @@ def check(merged: Merged, allow: Sequence[str] = ()) -> list[Fault]:
         else:
             recipes.check(value, (name,), slot)
     _check_numbers(merged, recipes)
+    _check_sections_of_command_line(merged, recipes)
     check_lightning(merged.config.get("lightning"), recipes)
     return recipes.faults
 
@@ -47,6 +48,13 @@ def warnings(merged: Merged) -> list[str]:
             hint = f"did you mean {near}?" if near else f"write x-{key} for a section that only holds anchors"
             found.append(f"{merged.where((key,))}: the top-level section {key} is not read; {hint}")
     return found
+
+
+def _check_sections_of_command_line(merged: Merged, recipes: RecipeCheck) -> None:
+    """An old file may hold more than is read; who has just typed a setting means it to be read."""
+    for key in merged.config:
+        if key not in TOP_LEVEL and not key.startswith("x-") and merged.where((key,)) == COMMAND_LINE:
+            recipes.unknown_keys({key: None}, TOP_LEVEL, (), "the configuration")
 
 
 def _check_numbers(merged: Merged, recipes: RecipeCheck) -> None:

@@ -67,6 +67,8 @@ class DataModuleFromConfig(LightningDataModule):
         super().__init__()
         if batch_size < 1:
             raise Fault("CFG08", f"data.params.batch_size cannot be {batch_size}", why="it takes a number above 0")
+        if num_workers is not None and num_workers < 0:
+            raise Fault("CFG08", f"data.params.num_workers cannot be {num_workers}", why="it takes 0 or more")
         if not 0 <= max_bad_fraction <= 1:
             raise Fault("CFG08", f"data.params.max_bad_fraction cannot be {max_bad_fraction}", why="it takes 0 to 1")
         splits = {"train": train, "validation": validation, "test": test, "predict": predict}

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from ldm.errors import Fault
 from lun.launch import log, report
+from lun.launch.disk import disk_fault
 from lun.launch.record import versions
 from lun.launch.rundir import VARIABLE
 
@@ -30,6 +31,9 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         return _bug(error, words) if package in ("", "ldm", "lun", "main") else _told([missing(package)])
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        of_disk = disk_fault(error)
+        return _told([of_disk]) if of_disk else _bug(error, words)
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
         return _bug(error, words)
     finally:

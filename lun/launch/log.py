@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -157,10 +158,28 @@ class Memory(logging.Handler):
         _early.append(record)
 
 
+class LogFile(logging.FileHandler):
+    """`console.log`. A disk that is full costs its lines, which is told once, and neither the run nor a traceback."""
+
+    lost = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.lost:
+            self.lost = True
+            logging.getLogger(__name__).warning("%s cannot be written: %s", self.baseFilename, error.strerror)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+
 def _to_file(run_directory: Path, rank: int) -> logging.Handler:
     run_directory.mkdir(parents=True, exist_ok=True)
     name = "console.log" if rank == 0 else f"console.rank{rank}.log"
-    handler = logging.FileHandler(run_directory / name, encoding="utf-8")
+    handler = LogFile(run_directory / name, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
     for record in _early:
         handler.emit(record)

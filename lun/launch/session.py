@@ -9,10 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 
 from ldm.models.base import TrainedModel
+from ldm.models.rehearsal import rehearse
 from ldm.util import get_obj_from_str, instantiate_from_config
+from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.position import FollowPosition
@@ -41,7 +43,14 @@ from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
 from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.threads import settle_threads
-from lun.launch.trainer import build_callbacks, build_loggers, build_trainer, find_ranks, require_device
+from lun.launch.trainer import (
+    build_callbacks,
+    build_loggers,
+    build_trainer,
+    find_ranks,
+    require_device,
+    require_numbers,
+)
 from lun.launch.weights import name_checkpoints
 
 log = logging.getLogger(__name__)
@@ -60,6 +69,7 @@ class Session:
     window: Window
     first: FirstRank
     length: Length
+    callbacks: list[Callback]
     now: datetime = field(default_factory=datetime.now)
 
     @classmethod
@@ -76,6 +86,8 @@ class Session:
         require_device(trainer)
         require_strategy(trainer)
         require_precision(with_strategy(trainer))
+        require_numbers(trainer)
+        callbacks = build_callbacks(settings.lightning("callbacks"))
         get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
@@ -92,8 +104,9 @@ class Session:
         model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
         model.resumed = resume is not None
         model.take_over(trainer)
+        rehearse(model, length.max_steps, window.global_batch)
         data.follow(model.position, window, config["seed"], length.max_steps)
-        session = cls(arguments, settings, resume, model, data, window, first, length)
+        session = cls(arguments, settings, resume, model, data, window, first, length, callbacks)
         session.require_weights_and_data()
         return session
 
@@ -195,6 +208,8 @@ class Session:
     def run_directory(self) -> RunDirectory:
         if self.resume:
             self.resume.run.announce()
+            if process_rank() == 0:
+                clean_leftovers(self.resume.run.path)
             return self.resume.run
         return RunDirectory(Path(self.first.decides("run_directory", lambda: str(self.new_directory().path))))
 
@@ -219,9 +234,8 @@ class Session:
         return self.data.start_of(epoch)
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
-        own = build_callbacks(self.settings.lightning("callbacks"))
-        cache = [FillCaches()] if self.data.cache else []
-        callbacks = [position, Controls(stops), *cache, *own, DiskSpace(), stops, FinalCheckpoint()]
+        caches = [FillCaches()] if self.data.cache else []
+        callbacks = [position, Controls(stops), *caches, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.trainer(), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)

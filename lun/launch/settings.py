@@ -89,8 +89,18 @@ def data_roots(config: dict[str, Any]) -> list[str]:
 
 def _data_root(config: dict[str, Any], split: str) -> str | None:
     """Where `split` reads from: `???` if it does not say, None where there is no such split."""
-    recipe = ((config.get("data") or {}).get("params") or {}).get(split)
-    return (recipe.get("params") or {}).get("data_root", MISSING) if isinstance(recipe, dict) else None
+    recipe = _inside(config, "data", "params", split)
+    if not isinstance(recipe, dict):
+        return None
+    params = recipe.get("params")
+    return params.get("data_root", MISSING) if isinstance(params, dict) else MISSING
+
+
+def _inside(config: Any, *path: str) -> Any:
+    """The value at a path of a configuration that was not checked yet; None where there is none."""
+    for key in path:
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
 
 
 def missing_values(merged: Merged) -> list[Fault]:

@@ -8,6 +8,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
@@ -65,14 +66,44 @@ def _build_logger(recipe: Recipe, run: Path) -> Logger:
 def find_ranks(config: Mapping[str, Any]) -> tuple[int, FirstRank]:
     """How many processes will train, for any spelling of devices and nodes, and how rank 0 reaches the others.
 
-    Lightning is asked; nothing is written or started.
+    Lightning is asked; nothing is written or started. Raises `Fault` CFG08 or DEV03 for settings that it refuses.
     """
-    trainer = Trainer(**_settings(config), logger=False, enable_progress_bar=False)
+    trainer = _asked(config)
     cluster = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size == 1 or cluster is None:
         return trainer.world_size, FirstRank()
     elsewhere = cluster.creates_processes_externally or trainer.num_nodes > 1
     return trainer.world_size, FirstRank((cluster.main_address, cluster.main_port) if elsewhere else None)
+
+
+def _asked(config: Mapping[str, Any]) -> Trainer:
+    try:
+        return Trainer(**_settings(config), logger=False, enable_progress_bar=False)
+    except (MisconfigurationException, ValueError) as error:
+        text = str(error).split("\n")[0]
+        about_devices = "devices" in text or "accelerator" in text
+        raise Fault(
+            "DEV03" if about_devices else "CFG08",
+            f"lightning.Trainer refuses its settings: {text}",
+            where="lightning.trainer.accelerator, devices" if about_devices else "lightning.trainer",
+            fix="one device: --devices 1      the first GPU: --devices 0,      no GPU: --accelerator cpu"
+            if about_devices
+            else "",
+        ) from error
+
+
+def require_numbers(config: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for numbers with which training would be nonsense, such as a clipping that turns gradients
+    around."""
+    for name, holds, allowed in (
+        ("accumulate_grad_batches", lambda number: number >= 1, "1 or more"),
+        ("gradient_clip_val", lambda number: number >= 0, "0 (off) or more"),
+        ("val_check_interval", lambda number: number > 0, "a number of steps, or a share of an epoch, above 0"),
+        ("log_every_n_steps", lambda number: number >= 0, "0 (never) or more"),
+    ):
+        value = config.get(name)
+        if isinstance(value, int | float) and not holds(value):
+            raise Fault("CFG08", f"lightning.trainer.{name} cannot be {value}", why=f"it takes {allowed}")
 
 
 def build_trainer(

@@ -1,6 +1,7 @@
 """Metrics as one JSON object a line, for scripts and for people with `grep`."""
 
 import json
+import logging
 import math
 import time
 from argparse import Namespace
@@ -11,6 +12,8 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+log = logging.getLogger(__name__)
+
 LONGEST_LINE = 1 << 20
 
 
@@ -19,13 +22,15 @@ class JsonlLogger(Logger):
 
     `time` is in seconds since 1970. Numbers that JSON does not have become the strings "nan", "inf" and "-inf". A
     resumed run goes on in the same file; only rank 0 writes; each line has left the process when the call returns.
+    Where it cannot be written, which is told once, lines wait for a call at which it can.
     """
 
     def __init__(self, save_dir: str = "", name: str = "metrics") -> None:
         super().__init__()
         self._folder = Path(save_dir)
         self._name = name
-        self._opened = False
+        self._waiting: list[str] = []
+        self._sound = False
 
     @property
     def path(self) -> Path:
@@ -47,12 +52,21 @@ class JsonlLogger(Logger):
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         values = {name: plain(value) for name, value in metrics.items()}
         line = json.dumps({"step": step, "time": round(time.time(), 3), **values}, allow_nan=False)
-        if not self._opened:
+        self._waiting.append(line + "\n")
+        try:
+            self._write()
+        except OSError as error:
+            self._sound = False
+            log.warning("%s cannot be written for now: %s", self.path, error.strerror)
+
+    def _write(self) -> None:
+        if not self._sound:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             mend(self.path)
-            self._opened = True
+            self._sound = True
         with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+            stream.writelines(self._waiting)
+        self._waiting.clear()
 
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
         """Nothing: the run directory holds the whole config."""

@@ -12,7 +12,7 @@ class Reconstruction(Mapping[str, Tensor]):
     """base + (1 - base_weight) * sum of coefficient * difference, made when asked for; the last one is kept.
 
     It holds whatever the base file holds: weights that were not trained are as they were. Peak memory is two tensors
-    in fp32.
+    in fp32. Raises `Fault` MOD02 for a snapshot that is not as it was written.
     """
 
     def __init__(
@@ -25,6 +25,8 @@ class Reconstruction(Mapping[str, Tensor]):
     ) -> None:
         self._base = base
         self._terms = [(one, float(c) * (1 - base_weight)) for one, c in zip(snapshots, coefficients, strict=True) if c]
+        for snapshot, _ in self._terms:
+            snapshot.require_whole()
         self._averaged = set(snapshots[0])
         self._dtype = dtype
         self._last: tuple[str, Tensor] = ("", torch.empty(0))

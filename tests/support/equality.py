@@ -21,9 +21,9 @@ def differences(a: Any, b: Any, at: str = "") -> list[str]:
     return [] if a == b else [at]
 
 
-def final_state(run: Path) -> dict[str, Any]:
+def final_state(run: Path, file: str = "last.ckpt") -> dict[str, Any]:
     """The last checkpoint of a run without what names the attempt."""
-    checkpoint = load(run / "checkpoints/last.ckpt")
+    checkpoint = load(run / "checkpoints" / file)
     checkpoint.pop("callbacks", None)
     for name in ("attempt", "resumed_from"):
         checkpoint["lun"].pop(name)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ ENTRY_BYTES = 16
 SHARD_BYTES = 256 * 2**20
 NUMPY = {"F32": np.float32, "F16": np.float16, "U8": np.uint8}
 _ENTRIES = "entries"
+_CHECKSUMS = "checksums"
 
 
 class Shard:
-    """One file: `entries` (m, 16) names and, under any other names, tensors that have a row for each entry."""
+    """One file: `entries` (m, 16) names, `checksums` (m, 4) and, under any other names, tensors with a row for each."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,13 +40,27 @@ class Shard:
         header.pop("__metadata__", None)
         self.tensors = {name: _mapped(whole, start, told) for name, told in header.items()}
         self.entries = np.array(self.tensors.pop(_ENTRIES))
+        self.checksums = np.array(self.tensors.pop(_CHECKSUMS))
+        if any(len(rows) != len(self.entries) for rows in (self.checksums, *self.tensors.values())):
+            raise ValueError("its tensors differ in length")
 
     def __reduce__(self) -> Any:
         return Shard, (self.path,)  # a worker process maps the file itself
 
     def row(self, number: int) -> dict[str, Tensor]:
-        """The tensors of one entry as they were stored, without a copy: they are not to be written to."""
-        return {name: torch.from_numpy(rows[number]) for name, rows in self.tensors.items()}
+        """The tensors of one entry as they were stored, without a copy: they are not to be written to.
+
+        Raises `Fault` DAT11 where they are not what was stored.
+        """
+        row = {name: torch.from_numpy(rows[number]) for name, rows in self.tensors.items()}
+        if not np.array_equal(_checksum(self.entries[number], row), self.checksums[number]):
+            raise Fault(
+                "DAT11",
+                f"cache file {self.path} is damaged",
+                why="what it holds for one of the examples does not match its checksum",
+                fix=f"rm {self.path}    (the next start computes again what was in it)",
+            )
+        return row
 
 
 def _mapped(whole: np.ndarray, start: int, told: Mapping[str, Any]) -> np.ndarray:
@@ -60,7 +76,7 @@ class Shards:
         for path in sorted(folder.glob("*.safetensors")):
             try:
                 self.shards.append(Shard(path))
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 log.warning("cache file %s is damaged and is not used: %s", path, error)
         names = [shard.entries for shard in self.shards]
         every = np.concatenate(names) if names else np.zeros((0, ENTRY_BYTES), np.uint8)
@@ -113,12 +129,15 @@ class Writer:
 
     def _write(self, rows: list[tuple[bytes, Mapping[str, Tensor]]]) -> None:
         names = torch.frombuffer(bytearray(b"".join(entry for entry, _ in rows)), dtype=torch.uint8)
+        names = names.view(-1, ENTRY_BYTES)
+        sums = [_checksum(name.numpy(), row) for name, (_, row) in zip(names, rows, strict=True)]
+        checksums = torch.from_numpy(np.stack(sums))
         tensors = {name: torch.stack([row[name] for _, row in rows]) for name in rows[0][1]}
         name = uuid4().hex
         hidden = self.folder / f".{name}.part"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_file({**tensors, _ENTRIES: names.view(-1, ENTRY_BYTES)}, str(hidden))
+            save_file({**tensors, _ENTRIES: names, _CHECKSUMS: checksums}, str(hidden))
             with hidden.open("rb") as file:
                 os.fsync(file.fileno())
             os.replace(hidden, self.folder / f"{name}.safetensors")
@@ -126,6 +145,14 @@ class Writer:
             with contextlib.suppress(OSError):
                 hidden.unlink(missing_ok=True)
             raise _not_written(self.folder, error) from error
+
+
+def _checksum(name: np.ndarray, row: Mapping[str, Tensor]) -> np.ndarray:
+    """(4,) bytes over an entry's name and its tensors: a shard has none of its own, and a flipped bit would train."""
+    found = zlib.crc32(name.tobytes())
+    for key in sorted(row):
+        found = zlib.crc32(row[key].contiguous().view(-1).numpy().view(np.uint8).data, zlib.crc32(key.encode(), found))
+    return np.frombuffer(found.to_bytes(4, "little"), np.uint8)
 
 
 def _not_written(folder: Path, error: Exception) -> Fault:

@@ -87,11 +87,13 @@ def test_the_footprint_counts_what_there_is_and_guesses_moments_that_are_not_yet
     module.model_ema = None
     sgd = torch.optim.SGD(module[0].parameters(), lr=1.0, momentum=0.9)
     before = footprint(module, [sgd])
-    assert (before.trained, before.frozen, before.gradients, before.optimizer, before.ema) == (400, 212, 400, 800, 0)
+    assert (before.trained, before.frozen, before.gradients, before.optimizer, before.ema) == (400, 212, 400, 400, 0)
+    assert footprint(module, [torch.optim.AdamW(module[0].parameters())]).optimizer == 800
+    assert footprint(module, [torch.optim.SGD(module[0].parameters(), lr=1.0)]).optimizer == 0
     module[0](torch.ones(10)).sum().backward()
     sgd.step()
     assert footprint(module, [sgd]).optimizer == 400
-    assert before.lines() == ("weights 400 bytes + gradients 400 bytes + optimizer 800 bytes + frozen parts 212 bytes")
+    assert before.lines() == ("weights 400 bytes + gradients 400 bytes + optimizer 400 bytes + frozen parts 212 bytes")
 
 
 def test_the_estimate_is_near_the_file_that_is_written(tmp_path):

@@ -37,7 +37,8 @@ def model() -> nn.Module:
     module = nn.Linear(1000, 1000, bias=False)
     module.position = Position(step=7)
     module.device = torch.device("cpu")
-    module.model_ema = SimpleNamespace(state_dict=lambda: {"w": torch.ones(1000, 1000)})
+    averages = {"w": torch.ones(1000, 1000)}
+    module.model_ema = SimpleNamespace(state_dict=lambda: averages, resume_state=lambda: {"step": 7})
     return module
 
 

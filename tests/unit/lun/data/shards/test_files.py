@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 import torch
+from support.damage import flips
 
 from ldm.errors import Fault
 from lun.data.shards.files import ENTRY_BYTES, Shards, Writer
@@ -73,3 +74,30 @@ def test_a_disk_that_is_full_is_told_and_leaves_what_was_written_before(tmp_path
     assert str(tmp_path) in caught.value.what and "LUN_CACHE" in caught.value.fix
     assert [path.suffix for path in tmp_path.iterdir()] == [".safetensors"]
     assert (Shards(tmp_path).locate(names(2))[:, 0] >= 0).tolist() == [True, False]
+
+
+def test_any_flipped_bit_of_a_shard_is_noticed_or_makes_it_absent(tmp_path):
+    """What is not noticed is of no consequence: the name of an entry that nobody asks for."""
+    entries = names(3)
+    writer = Writer(tmp_path / "whole")
+    for number, name in enumerate(entries):
+        writer.add(name.tobytes(), {"moments": torch.full((2, 3), float(number)), "mask": torch.ones(3)})
+    writer.flush()
+    (whole,) = (tmp_path / "whole").iterdir()
+    (tmp_path / "harmed").mkdir()
+    noticed = 0
+    for position in flips(whole, tmp_path / "harmed" / whole.name, 300):
+        shards = Shards(tmp_path / "harmed")
+        for number, place in enumerate(shards.locate(entries)):
+            if place[0] < 0:
+                noticed += 1
+                continue
+            try:
+                found = shards.read(place)
+            except Fault as fault:
+                assert fault.id == "DAT11"
+                noticed += 1
+                continue
+            assert found.keys() == {"moments", "mask"}, position
+            assert torch.equal(found["moments"], torch.full((2, 3), float(number))), position
+    assert noticed > 200
