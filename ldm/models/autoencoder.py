@@ -128,6 +128,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
         decoding = sum(p.numel() for p in network.parameters()) - encoding
         return [PartSize("encoder", encoding, not self.only_decoder), PartSize("decoder", decoding, True)]
 
+    def _clips_at(self) -> float | None:
+        return self.gradient_clip_val
+
     def pictures(self, batch: Mapping[str, Any]) -> Tensor:
         """(b, 3, h, w) in [-1, 1]."""
         return batch[self.image_key].movedim(-1, 1)
@@ -232,9 +235,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
         clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
         self.clip_gradients(optimizer, **clip)
-
-    def _clips_at(self) -> float | None:
-        return self.gradient_clip_val
 
     def _average(self, tensor: Tensor) -> Tensor:
         averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")

@@ -45,6 +45,7 @@ class TrainedModel(LightningModule):
 
     by_hand: tuple[str, ...] = ()
     """Arguments of the Trainer that this model carries out itself, since Lightning does not where it steps by hand."""
+    _loss_scale = LossScale(None)
 
     def __init__(
         self,
@@ -72,7 +73,6 @@ class TrainedModel(LightningModule):
         self.position = Position()
         self.model_ema: LitEma | None = None
         self._stored_ema: dict[str, Any] | None = None
-        self._loss_scale = LossScale(None)
 
     # What the launcher asks before training
 
