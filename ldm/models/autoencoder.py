@@ -138,6 +138,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
         units = [ForwardUnit(part, precise=True) for part in parts if any(p.requires_grad for p in part.parameters())]
         return [*units, ForwardUnit(network.decoder, stays_whole=True, precise=True)]
 
+    def _clips_at(self) -> float | None:
+        return self.gradient_clip_val
+
     def pictures(self, batch: Mapping[str, Any]) -> Tensor:
         """(b, 3, h, w) in [-1, 1]."""
         return batch[self.image_key].movedim(-1, 1)
@@ -242,9 +245,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
         clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
         self.clip_gradients(optimizer, **clip)
-
-    def _clips_at(self) -> float | None:
-        return self.gradient_clip_val
 
     def _tell(self, log: dict[str, Tensor]) -> None:
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}

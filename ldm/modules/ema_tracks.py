@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ class Track:
     shadow       None until then, so that it costs no memory
     last_update  the step whose weights were averaged in last
     behind       {piece: its own last update} for pieces whose weights were not finite since then
+    reader       what reads the average beside training (see `hold`)
     """
 
     profile: Profile
@@ -26,12 +29,27 @@ class Track:
     shadow: Shadow | None = None
     last_update: int = 0
     behind: dict[int, int] = field(default_factory=dict)
+    reader: Future[None] | None = field(default=None, compare=False)
+
+    def hold(self, job: Future[None]) -> None:
+        """Stay as it is until `job` is done, which reads it in another thread: the next update waits for it."""
+        self.reader = job
+
+    def wait(self) -> None:
+        """Until nothing reads it any more; what went wrong with the reader is for whoever started it to ask."""
+        if self.reader is not None:
+            self.reader.exception()
+            self.reader = None
 
     def begin(self, tensors: Mapping[str, Tensor], step: int, device: str) -> None:
         """Become a copy of the weights of `step`."""
         self.shadow = Shadow(tensors, device)
         self.last_update = step
         self.behind.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which nobody reads."""
+        return self.__dict__ | {"reader": None}
 
     def weight(self, last: int, step: int) -> float:
         """What the weights of `step` get in an average that took in those of `last` before."""
@@ -55,6 +73,8 @@ def absorb(tracks: Sequence[Track], tensors: Mapping[str, Tensor], step: int) ->
     shadows = [track.shadow for track in tracks if track.shadow is not None]
     if len(shadows) < len(tracks) or not tracks:
         raise RuntimeError("a track takes weights in only once it has begun")
+    for track in tracks:
+        track.wait()
     if shadows[0].flat.device.type != "cpu":
         return _absorb_on_device(tracks, tensors, step)
     weights = [track.weight(track.last_update, step) for track in tracks]

@@ -3,9 +3,11 @@
 import logging
 import math
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
@@ -33,7 +35,8 @@ class EmaSnapshots(AtStepBoundary):
     count    snapshots of each width over the whole run; a resume keeps their spacing, also when the run gets longer
     dirpath  below the run directory
 
-    A full disk costs the snapshot, which is told, not the run; the others serve without it.
+    They are written beside training, which waits for them only at the next update of the EMA. A full disk costs the
+    snapshot, which is told, not the run; the others serve without it.
     """
 
     def __init__(self, count: int = 16, dirpath: str = "ema-snapshots") -> None:
@@ -44,6 +47,8 @@ class EmaSnapshots(AtStepBoundary):
         self._spacing: float | None = None
         self._base_sha256: str | None = None
         self._began = 0
+        self._jobs: list[Future[None]] = []
+        self._writer: ThreadPoolExecutor | None = None
 
     def state_dict(self) -> dict[str, Any]:
         return {"spacing": self._spacing, "base_sha256": self._base_sha256}
@@ -89,13 +94,43 @@ class EmaSnapshots(AtStepBoundary):
             self._spacing = max(1.0, (trainer.max_steps - step) / self.count)
         try:
             self._require_base(trainer, module)
-            if self._due(step, ema.update_every):
-                for name, track in ema.tracks().items():
-                    if name != "ema" and track.last_update > track.start:
-                        self._write(trainer, module, name, track, step)
         except OSError as error:
-            fault = could_not_save(trainer, self._directory(trainer), error, "the run goes on without this snapshot")
-            log.warning(fault.render("warning"))
+            self._tell(trainer, error)
+            return
+        if self._due(step, ema.update_every):
+            self._finish(trainer)
+            for name, track in ema.tracks().items():
+                if name != "ema" and track.last_update > track.start:
+                    self._start(trainer, module, name, track, step)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_end(trainer, pl_module)
+        self._finish(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._close()
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """What was begun is written to its end."""
+        if self._writer is not None:
+            self._writer.shutdown()
+            self._writer = None
+
+    def _finish(self, trainer: Trainer) -> None:
+        """Wait for the snapshots under way and tell of those that could not be written."""
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            try:
+                job.result()
+            except OSError as error:
+                self._tell(trainer, error)
+
+    def _tell(self, trainer: Trainer, error: OSError) -> None:
+        fault = could_not_save(trainer, self._directory(trainer), error, "the run goes on without this snapshot")
+        log.warning(fault.render("warning"))
 
     def _due(self, step: int, every: int) -> bool:
         """At the first update at or after each multiple of the spacing; the last one falls on the last update."""
@@ -137,7 +172,8 @@ class EmaSnapshots(AtStepBoundary):
                 fix="put the run's own file back, or go on without: lightning.callbacks.ema_snapshots=null",
             )
 
-    def _write(self, trainer: Trainer, module: Any, name: str, track: Track, step: int) -> None:
+    def _start(self, trainer: Trainer, module: Any, name: str, track: Track, step: int) -> None:
+        """Begin to write the snapshot of a track, which stays as it is until that is done."""
         assert isinstance(track.profile, PowerDecay) and track.shadow is not None and self._base_sha256 is not None
         about = About(
             track=name,
@@ -154,9 +190,17 @@ class EmaSnapshots(AtStepBoundary):
             if self.first:
                 return  # the attempt that saved what is resumed here wrote it
             path = path.with_name(f"{path.stem}-attempt{about.attempt}.safetensors")
-        with TensorFile(self._directory(trainer) / BASE) as base:
-            write_snapshot(path, module.to_disk(dict(track.shadow.views)), base, about)
-        log.info("saved %s at step %d", relative(trainer, path), step)
+        average = module.to_disk(dict(track.shadow.views))
+
+        def write() -> None:
+            with TensorFile(path.with_name(BASE)) as base:
+                write_snapshot(path, average, base, about)
+            log.info("saved %s of step %d", relative(trainer, path), step)
+
+        # One thread that computes with one: it has time until the next update, and training needs the rest.
+        self._writer = self._writer or ThreadPoolExecutor(1, "snapshots", lambda: torch.set_num_threads(1))
+        self._jobs.append(self._writer.submit(write))
+        track.hold(self._jobs[-1])
 
     def _directory(self, trainer: Trainer) -> Path:
         return run_directory(trainer) / self.dirpath

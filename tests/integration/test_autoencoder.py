@@ -13,7 +13,6 @@ from support.runs import load, newest_run
 
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"
 STEPS = 8
-PARTS = {"train": "train", "validation": "held-out"}
 Train = Callable[..., Path]
 """`train(name, *settings) -> run directory` with the tiny autoencoder."""
 
@@ -275,19 +274,3 @@ def test_it_learns_to_draw_pictures_that_it_never_saw(train: Train, repo_root: P
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     ratios = [row["val/psnr"] for row in rows if "val/psnr" in row]
     assert len(ratios) == 5 and ratios[-1] > ratios[0] + 1.5, ratios
-
-
-@pytest.mark.slow
-def test_from_noise_it_learns_the_demos_pictures(lun: Callable[..., int], tmp_path: Path, repo_root: Path) -> None:
-    """The recipe in the head of the demo's config, an eighth of its steps: 14 dB on pictures that it never saw."""
-    demo = repo_root / "configs/demo"
-    roots = {part: f"data.params.{part}.params.data_root={demo}/data/{name}" for part, name in PARTS.items()}
-    scratch = ["model.params.ckpt_path=null", "model.params.from_scratch=true", "model.base_learning_rate=2.0e-03"]
-    short = ["lightning.trainer.max_steps=250", "lightning.trainer.val_check_interval=50"]
-    quiet = ["model.params.lossconfig.params.disc_factor=0", "lightning.callbacks.image_logger=null"]
-    places = ["--base", str(demo / "first-stage.yaml"), "--logdir", str(tmp_path / "logs")]
-    assert lun(*places, "-t", "-n", "scratch", *roots.values(), *scratch, *short, *quiet, base=False) == 0
-    rows = [json.loads(line) for line in (newest_run(tmp_path / "logs") / "metrics.jsonl").read_text().splitlines()]
-    ratios = [row["val/psnr_ema"] for row in rows if "val/psnr_ema" in row]
-    print(ratios)
-    assert ratios == sorted(ratios) and ratios[-1] > 14.0, ratios

@@ -3,6 +3,7 @@
 import copy
 import gc
 import logging
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -249,6 +250,25 @@ def test_a_width_that_the_checkpoint_lacks_begins_at_the_resumed_step(caplog: py
     track = new.tracks()["power-0.05"]
     assert (track.start, track.last_update) == (50, 50) and "begins at step 50" in caplog.text
     assert torch.equal(flat(new, "power-0.05"), weights(model))
+
+
+def test_an_average_that_is_being_read_changes_only_afterwards() -> None:
+    model = network()
+    ema = LitEma(model, update_every=1, widths=(0.05,))
+    track = ema.tracks()["power-0.05"]
+    before, read = flat(ema, "power-0.05").clone(), []
+
+    class Reader(Future[None]):
+        def exception(self, timeout: float | None = None) -> None:
+            read.append(torch.equal(flat(ema, "power-0.05"), before))
+
+    train(model, 1)
+    track.hold(Reader())
+    copy.deepcopy(ema)
+    ema.update(1)
+    train(model, 2)
+    ema.update(2)
+    assert read == [True] and not torch.equal(flat(ema, "power-0.05"), before)
 
 
 # Not finite

@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile, write_snapshot
 from ldm.errors import Fault
 from ldm.modules.ema import LitEma
+from ldm.modules.ema_tracks import Track
 from lun.callbacks import EmaSnapshots, FinalCheckpoint
 from lun.callbacks import ema_snapshots as module
 
@@ -139,3 +141,27 @@ def test_a_process_killed_while_it_writes_one_leaves_the_others_whole_and_its_re
     assert [name.startswith(f".{killed.name}.tmp-") for name in left] == [True]
     training(9, EmaSnapshots(count=2), attempt=2, module=averaging()).fit(tmp_path / "checkpoints/last.ckpt")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_training_goes_on_while_one_is_written_and_the_next_update_waits(
+    training, averaging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepped, held, done = threading.Event(), [], []
+    trained, hold = averaging.training_step, Track.hold
+
+    def step(self: Any, batch: torch.Tensor, batch_idx: int) -> Any:
+        if self.position.step == 4:
+            stepped.set()  # the step after the snapshot of step 4 was begun
+        return trained(self, batch, batch_idx)
+
+    def slowly(path: Path, *others: Any) -> None:
+        assert stepped.wait(20)
+        write_snapshot(path, *others)
+        done.append(path.name)
+
+    monkeypatch.setattr(averaging, "training_step", step)
+    monkeypatch.setattr(module, "write_snapshot", slowly)
+    monkeypatch.setattr(Track, "hold", lambda self, job: (held.append(job), hold(self, job)))
+    training(8, EmaSnapshots(count=2), module=averaging()).fit()
+    assert len(held) == len(done) == 4 and all(job.done() for job in held)
+    assert names(tmp_path) == ["base.safetensors", *sorted(done)]
