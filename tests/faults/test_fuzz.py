@@ -149,7 +149,7 @@ def test_thousands_of_texts_are_answered_as_configs(text: str | bytes) -> None:
 FLAGS = st.sampled_from(
     [
         "--base", "-b", "--resume", "-r", "--name", "-n", "--init-from", "--seed", "-s", "--scale_lr", "--check",
-        "--print-config", "--data_root", "--allow", "--logdir", "--time-limit", "--accept-change", "--debug",
+        "--print-config", "--data_root", "--allow", "--logdir", "--time-limit", "--accept-change",
         "--max_steps", "--devices", "--precision", "--gpus", "--help", "--version", "-x", "--",
     ]
 )
