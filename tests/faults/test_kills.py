@@ -69,7 +69,7 @@ class Campaign:
             time.sleep(self.chance.uniform(0, 0.01))
         else:
             reached = program.until(lambda: not first or program.said().count("saved ") > 0)
-            time.sleep(self.chance.uniform(0, 1.5))
+            time.sleep(self.chance.uniform(0, 1.2))
         if not reached or not program.running:
             return False
         program.send(9)
@@ -153,7 +153,7 @@ CONFIGURATIONS = {
 
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(forks: Forks, tmp_path: Path, pictures: Path) -> None:
-    assert campaign(forks, tmp_path, pictures, CONFIGURATIONS["workers"], 5, seed=1)["kills"] == 5
+    assert campaign(forks, tmp_path, pictures, CONFIGURATIONS["workers"], 4, seed=1)["kills"] == 4
 
 
 @pytest.mark.slow

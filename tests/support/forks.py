@@ -78,7 +78,7 @@ class Program:
             if not self.running:
                 return condition()
             assert time.monotonic() < limit, f"waited in vain; it said:\n{self.said()}"
-            time.sleep(0.001)
+            time.sleep(0.004)  # more often would take the time from the program that is waited for
         return True
 
     def code(self) -> int:
