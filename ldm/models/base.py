@@ -206,6 +206,12 @@ class TrainedModel(LightningModule):
             if self.model_ema.stall_ms is not None:
                 self.log("ema/stall_ms", self.model_ema.stall_ms)
 
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """Step, and free the gradients now: Lightning would keep them beside the next forward pass's activations."""
+        super().optimizer_step(*args, **kwargs)
+        epoch, batch_idx, optimizer = args[:3]
+        self.optimizer_zero_grad(epoch, batch_idx, optimizer)
+
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Weights that the EMA still copies from an accelerator must not change under it."""
         if self.model_ema is not None:

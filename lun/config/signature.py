@@ -18,12 +18,13 @@ _USERS = "lun.local"
 class Parameter:
     """One parameter of a target; `annotation` is `Any` where there is none or it cannot be resolved.
 
-    `nullable`: its default is None, whatever its annotation says.
+    `nullable`: its default is None, whatever its annotation says. `default` is None too where there is none.
     """
 
     annotation: Any
     required: bool
     nullable: bool = False
+    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,7 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY)
     }
     hints = _hints(target)
-    found = {
-        name: Parameter(hints.get(name, Any), parameter.default is parameter.empty, parameter.default is None)
-        for name, parameter in own.items()
-    }
+    found = {name: _declared(parameter, hints.get(name, Any)) for name, parameter in own.items()}
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return Accepted(found)
     further = _handed_on(target)
@@ -61,6 +59,12 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
         return Accepted(found, anything=not _is_ours(target))
     rest = accepted_by(further)
     return Accepted({**rest.parameters, **found}, rest.anything)
+
+
+def _declared(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+    required = parameter.default is parameter.empty
+    default = None if required else parameter.default
+    return Parameter(annotation, required, not required and default is None, default)
 
 
 def _handed_on(target: Callable[..., Any]) -> Callable[..., Any] | None:

@@ -1,6 +1,7 @@
 """From a target's import path to the object, with a suggestion where there is none."""
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Sequence
 from typing import Any
@@ -35,21 +36,21 @@ def _imported(path: str, what: str) -> Any:
     try:
         return get_obj_from_str(path)
     except Fault as fault:
+        package = path.partition(".")[0]
+        if package in OPTIMIZERS and importlib.util.find_spec(package) is None:
+            raise _missing(what, package) from fault
         raise Fault("CFG04", what, why=fault.why, fix=_suggestion(path)) from fault
     except ModuleNotFoundError as error:
-        raise Fault(
-            "DEP01",
-            what,
-            why=f"it needs the package {error.name}, which is not installed",
-            fix=_installing((error.name or "").partition(".")[0]),
-        ) from error
+        raise _missing(what, error.name or "") from error
     except Exception as error:  # importing runs the module, which may fail in any way
         raise Fault("CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}") from error
 
 
-def _installing(package: str) -> str:
-    what = "-e '.[optim]'" if package in OPTIMIZERS else package
-    return f"pip install -c constraints.txt {what}"
+def _missing(what: str, module: str) -> Fault:
+    package = module.partition(".")[0]
+    wanted = "-e '.[optim]'" if package in OPTIMIZERS else package
+    why = f"it needs the package {module}, which is not installed"
+    return Fault("DEP01", what, why=why, fix=f"pip install -c constraints.txt {wanted}")
 
 
 def _suggestion(path: str) -> str:

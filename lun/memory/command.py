@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
@@ -44,8 +45,7 @@ def _start(words: list[str]) -> int:
         raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")
     console.configure(None)
     admit_user_code()
-    rooted = any(word.startswith("--data_root") for word in words)
-    settings = read_settings(cli.parse(words if rooted else [*words, "--data_root", "."]), None)
+    settings = read_settings(replace(arguments, data_root=arguments.data_root or "."), None)
     from lun.memory.forecast import forecast  # torch, which takes seconds
 
     print("\n".join(lines(forecast(settings.config))))

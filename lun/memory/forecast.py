@@ -124,17 +124,18 @@ class Rehearsal:
         self.dtype = WHOLE.get(precision, torch.float32)
 
     def run(self, weights: int) -> Forecast:
-        """In Lightning's order: gradients stay until the next forward pass is over, also while pictures are drawn."""
+        """In the order of training: gradients are freed as soon as the optimizer has used them."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
         optimizer = optimizer_of(self.model, trained)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
-                self.step(optimizer)
+                self.step()
                 peaks["step"] = peak()
             with self.live.phase() as peak:
                 optimizer = self.update(optimizer, trained)
                 peaks["update"] = peak()
+            optimizer.zero_grad()
         with self.live.phase() as peak:
             self.samples()
             peaks["samples"] = peak()
@@ -142,7 +143,7 @@ class Rehearsal:
         average = sum(4 * parameter.numel() for parameter in trained) if self.model.use_ema else 0
         return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, **peaks)
 
-    def step(self, optimizer: torch.optim.Optimizer) -> None:
+    def step(self) -> None:
         model, count = self.model, self.load.batch
         draws = BatchDraws(0, range(count))
         with self.precision():
@@ -150,7 +151,6 @@ class Rehearsal:
             cond = model.condition(batch, None)
             x0 = model.encode(batch, draws)
             loss = model.losses(x0, cond, draws, batch).weighted.mean()
-        optimizer.zero_grad()
         loss.backward()
 
     def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -1,5 +1,6 @@
 """Every config that is shipped is without faults, over every model that it claims to fit."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,8 @@ def test_a_recipe_for_a_card_is_what_it_stands_on_and_its_own(read: Read) -> Non
 def test_an_optimizer_whose_package_is_missing_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "bitsandbytes", None)
+    monkeypatch.delitem(sys.modules, "bitsandbytes.optim")
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     assert run(["--base", "sd15", "adamw8bit", "--data_root", "configs/demo/data/train", "--check"]) == 7
     assert "pip install -c constraints.txt -e '.[optim]'" in capsys.readouterr().err
 

@@ -1,5 +1,6 @@
 """Every command and example that a README shows works."""
 
+import importlib
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from support import bitsandbytes_stub
 from support.machine import Machine
 from support.radeon import Card
 
@@ -45,6 +47,28 @@ PROGRAM = [
 POWER = [line.removeprefix("sudo ") for _, line in COMMANDS if "scripts/amd-power.sh" in line]
 
 
+OTHERS = {
+    "lun.sample": "lun.sample.arguments",
+    "lun.convert": "lun.convert.arguments",
+    "lun.posthoc_ema": "lun.posthoc_ema.arguments",
+}
+
+
+@pytest.mark.parametrize(
+    "line", [line for _, line in COMMANDS if line.startswith(tuple(f"python -m {name} " for name in OTHERS))]
+)
+def test_another_command_is_understood(line: str) -> None:
+    given = shlex.split(line)
+    importlib.import_module(OTHERS[given[2]]).parse(given[3:])
+
+
+@pytest.mark.parametrize("line", [line for _, line in COMMANDS if line.startswith("python -m lun.memory ")])
+def test_memory_can_be_asked_for_as_shown(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    bitsandbytes_stub.install(monkeypatch)
+    assert run([*shlex.split(line)[3:], "--data_root", "configs/demo/data/train", "--check"]) == 0
+
+
 def words(line: str) -> list[str]:
     return [PLACEHOLDERS.get(word, word) for word in shlex.split(line)[2:]]
 
@@ -53,7 +77,7 @@ def words(line: str) -> list[str]:
 def test_a_command_is_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     arguments = cli.parse([word for word in words(line) if word != "..."])
-    assert arguments.base or arguments.resume is not None or arguments.doctor
+    assert arguments.base or arguments.resume is not None or arguments.doctor or arguments.list_presets
 
 
 @pytest.mark.parametrize("line", [param for param in PROGRAM if "--base" in param.values[0]])
@@ -62,6 +86,7 @@ def test_a_command_with_configs_has_no_faults(
 ) -> None:
     if "lun.local.colours" in line:
         show_colours(monkeypatch)
+    bitsandbytes_stub.install(monkeypatch)
     monkeypatch.chdir(ROOT)
     assert run([word for word in words(line) if word not in ("-t", "...")] + ["--check"]) == 0, capsys.readouterr().err
 
@@ -102,6 +127,35 @@ def test_power_is_set_and_restored_by_the_commands_that_are_shown(tmp_path: Path
         done = subprocess.run(shlex.split(line), cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert card.written[0] == before[0] and card.written[2] == before[2]
+
+
+def fragments() -> list[str]:
+    """What the right column of the migration page puts behind a command."""
+    rows = [line for line in (ROOT / "docs/migration.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    cells = [re.split(r"(?<!\\)\|", row)[2].replace("\\|", "|") for row in rows]
+    spans = [span for cell in cells for span in re.findall(r"`([^`]+)`", cell)]
+    return [span for span in spans if span.startswith("-") or re.match(r"[a-z_.]+=", span)]
+
+
+def test_the_options_of_other_trainers_have_the_counterparts_that_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    bitsandbytes_stub.install(monkeypatch)
+    shown = fragments()
+    assert len(shown) > 60
+    for span in shown:
+        cli.parse(written(span))
+    plain = [span for span in shown if not span.startswith(("--base", "-r", "--data_root"))]
+    commands = [shlex.split(span) for span in shown if span.startswith("--base")]
+    commands += [["--base", "sd15", "buckets", "min-snr", *(word for span in plain for word in written(span))]]
+    for words in commands:
+        assert run([*words, "--data_root", "configs/demo/data/train", "--check"]) == 0, capsys.readouterr().err
+
+
+def written(span: str) -> list[str]:
+    """The words of one option; a setting is one word, whatever is in it."""
+    return span.split() if span.startswith("-") else [span]
 
 
 @pytest.mark.parametrize("path", READMES, ids=str)

@@ -40,3 +40,17 @@ def test_an_ema_beside_nothing_logs_no_stall(monkeypatch: pytest.MonkeyPatch) ->
     recorder.stall_ms = None
     model.window_completed(1)
     assert recorder.calls == [1]
+
+
+def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def closure() -> torch.Tensor:
+        loss = weight.sum()
+        loss.backward()
+        return loss
+
+    TrainedModel().optimizer_step(0, 0, optimizer, closure)
+    assert weight.grad is None
+    assert torch.allclose(weight, torch.full((2,), 0.9))

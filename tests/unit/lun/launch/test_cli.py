@@ -257,6 +257,7 @@ def test_the_command_line_is_frozen():
         "--doctor",
         "--help",
         "--init-from",
+        "--list-presets",
         "--logdir",
         "--name",
         "--no-test",

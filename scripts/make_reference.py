@@ -1,0 +1,165 @@
+"""Writes configs/KEYS.md, the settings of every part that a config can name, from signatures and docstrings."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ldm.util import get_obj_from_str
+from lun.config.schema import described, shown
+from lun.config.signature import Parameter, accepted_by
+
+PAGE = Path(__file__).resolve().parents[1] / "configs" / "KEYS.md"
+HEAD = """\
+# Every key
+
+Made by `scripts/make_reference.py` from the signatures that a config is checked against; a test holds it up to date.
+`lightning.trainer` takes any argument of `lightning.Trainer`. Recipes, layers and sections are in [README](README.md).
+"""
+TARGETS = {
+    "Models (`model`)": [
+        "ldm.models.diffusion.ddpm.LatentDiffusion",
+        "ldm.models.autoencoder.AutoencoderKL",
+    ],
+    "UNets (`model.params.unet_config`)": [
+        "ldm.modules.networks.compvis.UNetModel",
+        "ldm.modules.networks.unet.UNet",
+    ],
+    "Text encoders (`model.params.cond_stage_config`)": [
+        "ldm.modules.encoders.clip.FrozenCLIPEmbedder",
+        "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder",
+        "ldm.modules.encoders.sdxl.SDXLConditioner",
+        "ldm.modules.encoders.words.HashedWordEmbedder",
+    ],
+    "Objective (`model.params.objective`)": [
+        "ldm.diffusion.objective.Objective",
+        "ldm.diffusion.path.DDPMPath",
+        "ldm.diffusion.weighting.MinSNR",
+        "ldm.diffusion.weighting.SoftMinSNR",
+        "ldm.diffusion.weighting.P2",
+        "ldm.diffusion.noise.Offset",
+        "ldm.diffusion.noise.Pyramid",
+        "ldm.diffusion.timesteps.Range",
+        "ldm.diffusion.masks.RandomRectangles",
+    ],
+    "Averaged weights (`model.params.ema_config`)": ["ldm.modules.ema.LitEma", "ldm.modules.ema_profiles.PowerDecay"],
+    "Schedules (`model.params.scheduler_config`)": [
+        "ldm.lr_scheduler.WarmupConstant",
+        "ldm.lr_scheduler.WarmupCosine",
+        "ldm.lr_scheduler.WarmupLinear",
+    ],
+    "Autoencoder's loss (`model.params.lossconfig`)": ["ldm.modules.losses.LPIPSWithDiscriminator"],
+    "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
+    "Sizes (`data.params.buckets`)": ["lun.data.buckets.Buckets"],
+    "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],
+    "Callbacks (`lightning.callbacks.NAME`)": [
+        "lun.callbacks.ImageLogger",
+        "lun.callbacks.Checkpoint",
+        "lun.callbacks.Export",
+        "lun.callbacks.EmaSnapshots",
+    ],
+}
+TYPED = {
+    "Filters (`metadata_params`)": "lun.data.metadata.params.MetadataParams",
+    "Captions (`captions`, and in `metadata_params`)": "lun.data.metadata.params.CaptionParams",
+}
+ENTRY = re.compile(r"(\w+(?:, \w+)*) {2,}(\S.*)")
+OURS = ("ldm.", "lun.")
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD]
+    for title, targets in TARGETS.items():
+        parts.append(f"## {title}\n")
+        parts += [section(target) for target in targets]
+    for title, target in TYPED.items():
+        parts += [f"## {title}\n", "\n".join(typed(get_obj_from_str(target))) + "\n"]
+    return "\n".join(parts)
+
+
+def section(path: str) -> str:
+    """One target: its name, what it is, and a table of its keys."""
+    target = get_obj_from_str(path)
+    about = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
+    told = dict(descriptions(target))
+    rows = [row(name, parameter, told.get(name, "")) for name, parameter in accepted(target).items()]
+    table = ["| Key | Takes | Default | |", "|---|---|---|---|", *rows] if rows else ["No keys."]
+    more = further(target)
+    return "\n".join([f"`{path}`: {about}\n", *table, *([f"\nAnd the arguments of `{more}`."] if more else []), ""])
+
+
+def accepted(target: Callable[..., Any]) -> dict[str, Parameter]:
+    """The keys of a target and of those of our own that it hands further ones to."""
+    if not further(target):
+        return dict(accepted_by(target).parameters)
+    own = inspect.signature(target).parameters
+    return {name: parameter for name, parameter in accepted_by(target).parameters.items() if name in own}
+
+
+def further(target: Callable[..., Any]) -> str:
+    """The class of a library that takes the rest of the keys, if one does."""
+    named = getattr(target, "accepts", "")
+    return named if named and not named.startswith(OURS) else ""
+
+
+def row(name: str, parameter: Parameter, told: str) -> str:
+    takes = "" if parameter.annotation is Any else described(parameter.annotation)
+    takes = takes.replace("a map", "a recipe") if name.endswith("config") and name != "ddconfig" else takes
+    default = "needed" if parameter.required else f"`{plain(parameter.default)}`"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{name}`", takes, default, told)) + " |"
+
+
+def plain(value: Any) -> str:
+    """A default as one would write it."""
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(plain, value)) + "]"
+    if value is None or isinstance(value, bool | int | float | str):
+        return value if isinstance(value, str) and value else shown(value)
+    return type(value).__name__ if not inspect.isfunction(value) else value.__name__
+
+
+def descriptions(target: Any) -> Iterator[tuple[str, str]]:
+    """{key: what its docstring says}, of base classes and of what it hands keys on to as well."""
+    handed = getattr(target, "accepts", "")
+    above = [get_obj_from_str(handed)] if handed.startswith(OURS) else list(getattr(target, "__bases__", ()))
+    for base in above:
+        if base.__module__.startswith(OURS):
+            yield from descriptions(base)
+    yield from entries(inspect.getdoc(target) or "")
+
+
+def entries(text: str) -> Iterator[tuple[str, str]]:
+    """The lines `name  what it is` of a docstring, with the indented lines that follow each."""
+    names, said = "", []
+    for line in [*text.splitlines(), ""]:
+        found = ENTRY.fullmatch(line)
+        if names and (found or not line.startswith("  ")):
+            yield from ((name, " ".join(said)) for name in names.split(", "))
+            names = ""
+        if found:
+            names, said = found[1], [found[2]]
+        elif names:
+            said.append(line.strip())
+
+
+def typed(shape: Any) -> Iterator[str]:
+    """A table of a TypedDict's own keys, each with the text below it."""
+    yield from ("| Key | Takes | |", "|---|---|---|")
+    source = inspect.getsource(shape)
+    hints = inspect.get_annotations(shape, eval_str=True)
+    for name, text in re.findall(r'^    (\w+): .*\n    """(.*)"""', source, flags=re.MULTILINE):
+        takes = described(hints[name]).replace(" or null", "").replace("|", "\\|")
+        yield f"| `{name}` | {takes} | {text.replace('|', chr(92) + '|')} |"
+
+
+def main() -> int:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What a run would take, told from tensors without memory."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from support.models import CONFIG
+
+from ldm.errors import Fault
+from lun.memory import forecast as module
+from lun.memory.command import lines
+from lun.memory.eight_bit import EightBit, stands_for
+from lun.memory.forecast import Forecast, forecast
+
+
+def config(**trainer: Any) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
+    found["lightning"]["trainer"] |= trainer
+    found["lightning"]["callbacks"]["image_logger"] = {"target": "lun.callbacks.ImageLogger", "params": {}}
+    found["model"]["params"]["optimizer_config"] = {"target": "torch.optim.AdamW"}
+    return found
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
+def test_tensors_without_memory_take_what_real_ones_do(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = forecast(config(precision=precision))
+    monkeypatch.setattr(module, "FakeTensorMode", lambda **_: nullcontext())
+    torch.manual_seed(0)
+    assert forecast(config(precision=precision)) == told
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_memory() -> None:
+    told = forecast(config())
+    assert abs(told.optimizer - 2 * told.gradients) <= 0.01 * told.optimizer  # and a step count each
+    assert told.average == told.gradients
+    assert told.weights > told.gradients  # the first stage does not train
+    assert told.peak == max(told.step, told.update, told.samples) > told.weights + told.gradients + told.optimizer
+
+
+def test_half_precision_halves_what_stays() -> None:
+    whole, half = forecast(config()), forecast(config(precision="bf16-true"))
+    assert half.gradients == whole.gradients // 2
+    assert half.weights < 0.51 * whole.weights + 10_000  # the tables of the noise schedule stay
+
+
+def test_more_pictures_take_more() -> None:
+    settings = config()
+    few = forecast(settings)
+    settings["data"]["params"]["batch_size"] = 64
+    many = forecast(settings)
+    assert many.step > few.step and many.weights == few.weights
+
+
+def test_an_optimizer_that_looks_at_values_is_measured_shape_by_shape() -> None:
+    settings = config()
+    settings["model"]["params"]["optimizer_config"] = {"target": "torch.optim.Adafactor"}
+    told = forecast(settings)
+    assert 0 < told.optimizer < told.gradients
+
+
+def test_an_8_bit_optimizer_is_counted_without_its_library() -> None:
+    assert stands_for("bitsandbytes.optim.AdamW8bit") and stands_for("bitsandbytes.optim.PagedLion8bit")
+    assert not stands_for("bitsandbytes.optim.AdamW") and not stands_for("torch.optim.AdamW")
+    weights = [torch.zeros(256, 256, requires_grad=True), torch.zeros(100, requires_grad=True)]
+    optimizer = EightBit(weights, "bitsandbytes.optim.AdamW8bit")
+    optimizer.step()
+    sizes = [sum(v.numel() * v.element_size() for v in optimizer.state[weight].values()) for weight in weights]
+    assert sizes == [2 * (65536 + 4 * 256), 2 * 400]
+
+
+def test_a_model_of_another_kind_is_refused() -> None:
+    with pytest.raises(Fault, match="diffusion models"):
+        forecast({"model": {"target": "ldm.models.base.TrainedModel"}})
+
+
+def test_the_words_name_the_largest() -> None:
+    shown = lines(Forecast(2**30, 2**30, 2**31, 5 * 2**30, 6 * 2**30, 2**29, 2**30))
+    assert shown[0] == "peak     6.0 GiB on the card"
+    assert shown[1] == "stays    weights 1.0 + gradients 1.0 + optimizer 2.0"
