@@ -7,7 +7,6 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from lun.callbacks.agreement import Agreement
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.images import ImageLogger
 from lun.callbacks.monitoring import validates
@@ -44,13 +43,11 @@ class Controls(AtStepBoundary):
 
     def __init__(self, stops: Stops) -> None:
         self.stops = stops
-        self._agreement = Agreement()
         self._open: set[str] = set()
         self._interval: Any = None
         self._unknown: set[str] = set()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._agreement.join(trainer)
         self._open.clear()
         if not trainer.is_global_zero:
             return
@@ -61,7 +58,7 @@ class Controls(AtStepBoundary):
                 self._finish(trainer, name)
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
-        found = 0 if final else self._agreement.largest(self._look(trainer) if trainer.is_global_zero else 0)
+        found = 0 if final else self.stops.agree(self._look(trainer) if trainer.is_global_zero else 0)
         if not found:
             return
         act = {"save": self._save, "sample": self._sample, "validate": self._validate, "stop": self._stop}

@@ -76,7 +76,7 @@ class Divergence(Callback):
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         scale = scaler.get_scale() if scaler is not None else 1.0
         losses, self._losses = self._losses, []
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        gradients = [_held(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         measured = measure(step_of(pl_module) + 1, losses, gradients, scale)
         course = self._courses.setdefault(id(optimizer), Course())
         if not self._agreement.largest(int(not sound(measured, gradients))):
@@ -105,13 +105,16 @@ class Divergence(Callback):
 
 def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: float = 1.0) -> Measured:
     """Read losses and the norm of the gradients from the device in one go; losses come multiplied by `scale`."""
-    norm: Any = get_total_norm(gradients) if gradients else torch.zeros(())
-    if hasattr(norm, "full_tensor"):
-        norm = norm.full_tensor()
+    norm = get_total_norm(gradients) if gradients else torch.zeros(())
     numbers = [loss.float().reshape(()) for loss in losses] + [norm.float()]
     device = numbers[0].device
     *found, total = torch.stack([number.to(device) for number in numbers]).tolist()
     return Measured(step, [loss / scale for loss in found], total)
+
+
+def _held(gradient: Any) -> Tensor:
+    """What this rank holds of a gradient that is spread over ranks; they agree on what they find."""
+    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
 
 
 def sound(measured: Measured, gradients: list[Tensor]) -> bool:

@@ -88,7 +88,7 @@ class Stops(AtStepBoundary):
         if self.time_limit is not None and not self.exit_code and time.monotonic() - self._started >= self.time_limit:
             self.exit_code = TERMINATED
             log.info("the time limit of %.0f s is reached", self.time_limit)
-        agreed = self._agreement.largest(self.exit_code)
+        agreed = self.agree(self.exit_code)
         if not agreed:
             return
         if agreed == FAILED:
@@ -99,6 +99,10 @@ class Stops(AtStepBoundary):
         trainer.should_stop = True
         # Ends the loop before this batch is trained on; should_stop alone would train on it and validate once more.
         raise StopIteration
+
+    def agree(self, number: int) -> int:
+        """The largest of the ranks' numbers, at a step boundary: whoever else decides something there asks here."""
+        return self._agreement.largest(number)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Tell the other ranks, unless it was from them that this one knows."""

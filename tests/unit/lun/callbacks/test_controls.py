@@ -1,7 +1,6 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -143,7 +142,8 @@ def test_all_ranks_do_what_the_first_one_found(controlled, monkeypatch):
     tiny = controlled(4)
     monkeypatch.setattr(Controls, "_look", lambda self, trainer: pytest.fail("a rank other than 0 looked"))
     monkeypatch.setattr(type(tiny.trainer), "is_global_zero", property(lambda self: False))
-    controls = next(callback for callback in tiny.trainer.callbacks if isinstance(callback, Controls))
-    controls._agreement = SimpleNamespace(join=lambda trainer: None, largest=lambda mask: 8)
+    answers = iter([8, 130])  # the mask of a stop, then the exit code
+    monkeypatch.setattr(tiny.stops, "agree", lambda number: next(answers))
     (Path(tiny.trainer.default_root_dir) / "control").mkdir()
-    assert tiny.fit().stops.exit_code == 130
+    assert tiny.fit().module.position.step == 0
+    assert tiny.stops.exit_code == 130
