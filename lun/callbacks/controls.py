@@ -58,9 +58,9 @@ class Controls(AtStepBoundary):
                 self._finish(trainer, name)
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
-        found = 0 if final else self.stops.agree(self._look(trainer) if trainer.is_global_zero else 0)
-        if not found:
+        if final:
             return
+        found = self.stops.agree(trainer, pl_module, self._look(trainer) if trainer.is_global_zero else 0)
         act = {"save": self._save, "sample": self._sample, "validate": self._validate, "stop": self._stop}
         for number, name in enumerate(COMMANDS):
             if found >> number & 1 and name not in self._open:

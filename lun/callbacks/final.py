@@ -49,11 +49,11 @@ class FinalCheckpoint(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         step = step_of(pl_module)
-        if step == self._began and step > 0:
+        path = self._path(trainer, "last.ckpt")
+        if step == self._began and step > 0 and trainer.strategy.broadcast(path.exists()):
             return  # resumed and nothing done: the file that was resumed is this state
         if not weights_are_finite(pl_module):
             raise not_finite(trainer, step)
-        path = self._path(trainer, "last.ckpt")
         tries = 1 + int(self.wait_seconds // self.pause_seconds)
         for left in reversed(range(tries)):
             if left == 0:

@@ -34,6 +34,7 @@ class Stops(AtStepBoundary):
 
     It has to come after the savers, so that they act at that step, and before `FinalCheckpoint`. A second Ctrl-C ends
     the run at once, without saving: a KeyboardInterrupt, which Lightning turns into `SystemExit(1)`; ask `exit_code`.
+    Before the first step (caches, sanity check) there is nothing to save, and the first one does so.
 
     A rank that fails says so where the others ask for stops, at their next step boundary. They then fail, too; if all
     stand at the same step, a checkpoint can still be written together (`together`). Others may never get there, since
@@ -54,6 +55,7 @@ class Stops(AtStepBoundary):
         self.together = False
         self.asked_back = False
         self._told = False
+        self._training = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
         self._agreement = Agreement()
@@ -63,12 +65,22 @@ class Stops(AtStepBoundary):
         self._started = time.monotonic()
         self._agreement.join(trainer)
         silence_sigterm(trainer)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._training = False
         if threading.current_thread() is threading.main_thread():
             self._former = {number: signal.signal(number, self._note) for number in _CODES}
 
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._take_over()
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take the signals over from Lightning, which installed its own meanwhile."""
         give_back_after_fit(trainer, self._former)
+        self._take_over()
+        self._training = True
+
+    def _take_over(self) -> None:
+        """Take the signals over from Lightning, which installed its own meanwhile."""
         for number in self._former:
             signal.signal(number, self._note)
 
@@ -88,21 +100,25 @@ class Stops(AtStepBoundary):
         if self.time_limit is not None and not self.exit_code and time.monotonic() - self._started >= self.time_limit:
             self.exit_code = TERMINATED
             log.info("the time limit of %.0f s is reached", self.time_limit)
-        agreed = self.agree(self.exit_code)
+        agreed = self.agree(trainer, pl_module, self.exit_code)
         if not agreed:
             return
-        if agreed == FAILED:
-            self._meet(trainer, pl_module)
-            raise another_rank_failed(trainer)
         self.exit_code = agreed
         self._tell()
         trainer.should_stop = True
         # Ends the loop before this batch is trained on; should_stop alone would train on it and validate once more.
         raise StopIteration
 
-    def agree(self, number: int) -> int:
-        """The largest of the ranks' numbers, at a step boundary: whoever else decides something there asks here."""
-        return self._agreement.largest(number)
+    def agree(self, trainer: Trainer, pl_module: LightningModule, number: int) -> int:
+        """The largest of the ranks' numbers, at a step boundary: whoever else decides something there asks here.
+
+        Raises `Fault` TRN03 if another rank failed.
+        """
+        agreed = self._agreement.largest(number)
+        if agreed == FAILED:
+            self._meet(trainer, pl_module)
+            raise another_rank_failed(trainer)
+        return agreed
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Tell the other ranks, unless it was from them that this one knows."""
@@ -128,6 +144,8 @@ class Stops(AtStepBoundary):
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
         self.asked_back |= signal.Signals(number).name == "SIGUSR1"
+        if not self._training:  # no step to finish, and nothing to save
+            raise SystemExit(self.exit_code)
 
     def _tell(self) -> None:
         if self.exit_code and not self._told:

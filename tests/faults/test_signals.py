@@ -74,7 +74,6 @@ def test_a_signal_stops_a_run_that_goes_on_as_if_nothing_had_happened(
     assert differences(straight, final_state(run)) == []
 
 
-@pytest.mark.xfail(reason="signals are taken over at the first step; before it Lightning's handlers end the run as 70")
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
 def test_a_signal_before_the_first_step_ends_the_run(
     forks: Forks, tmp_path: Path, first_start: list[str], number: Signals

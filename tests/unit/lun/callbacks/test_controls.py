@@ -143,7 +143,7 @@ def test_all_ranks_do_what_the_first_one_found(controlled, monkeypatch):
     monkeypatch.setattr(Controls, "_look", lambda self, trainer: pytest.fail("a rank other than 0 looked"))
     monkeypatch.setattr(type(tiny.trainer), "is_global_zero", property(lambda self: False))
     answers = iter([8, 130])  # the mask of a stop, then the exit code
-    monkeypatch.setattr(tiny.stops, "agree", lambda number: next(answers))
+    monkeypatch.setattr(tiny.stops, "agree", lambda trainer, model, number: next(answers))
     (Path(tiny.trainer.default_root_dir) / "control").mkdir()
     assert tiny.fit().module.position.step == 0
     assert tiny.stops.exit_code == 130
