@@ -57,7 +57,7 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path]
     """One more step under each with gradients that are clipped to nothing: what is saved again is what was loaded."""
     run = Path(shutil.copytree(newest_run(runs["one"]), tmp_path / "run"))
     before = load(run / "checkpoints/last.ckpt")
-    still = ["--allow", "support", "lightning.trainer.gradient_clip_val=1e-30"]
+    still = ["--allow", "support", "lightning.trainer.gradient_clip_val=1.0e-30"]
     still += ["model.params.ema_config.params.update_every=100"]
     ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
     alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1"]
