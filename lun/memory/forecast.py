@@ -167,6 +167,7 @@ class Rehearsal:
         model, count = self.model, self.load.samples
         if not count:
             return
+        assert model.model is not None
         with previewing(model), self.precision():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             predict = guided(model.model, model.condition_on([""] * count), model.unconditional(count), 2.0)
@@ -190,7 +191,7 @@ class Rehearsal:
 
 def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
     """The optimizer of the configuration as it would be on CUDA, or one that takes the same memory."""
-    target = model.optimizer_config["target"]
+    target = str(model.optimizer_config["target"])
     if stands_for(target):
         return EightBit(trained, target)
     optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, trained, lr=model.learning_rate)
