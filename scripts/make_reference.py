@@ -133,7 +133,8 @@ def descriptions(target: Any) -> Iterator[tuple[str, str]]:
 
 def entries(text: str) -> Iterator[tuple[str, str]]:
     """The lines `name  what it is` of a docstring, with the indented lines that follow each."""
-    names, said = "", []
+    names = ""
+    said: list[str] = []
     for line in [*text.splitlines(), ""]:
         found = ENTRY.fullmatch(line)
         if names and (found or not line.startswith("  ")):

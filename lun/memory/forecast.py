@@ -167,6 +167,7 @@ class Rehearsal:
         model, count = self.model, self.load.samples
         if not count:
             return
+        assert model.model is not None
         with previewing(model), self.precision():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             network: Any = model.model
