@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
@@ -122,13 +121,7 @@ def sound(measured: Measured, gradients: list[Tensor]) -> bool:
     """Whether all is finite. A norm may overflow where no gradient does, so that is looked at before it is believed."""
     if not all(map(math.isfinite, measured.losses)):
         return False
-    return math.isfinite(measured.norm) or all(bool(_own(gradient).isfinite().all()) for gradient in gradients)
-
-
-def _own(gradient: Tensor) -> Tensor:
-    """This rank's part of a gradient that is spread over the ranks: asking for the whole would wait for those ranks."""
-    part: Tensor = gradient.to_local() if isinstance(gradient, DTensor) else gradient
-    return part
+    return math.isfinite(measured.norm) or all(bool(gradient.isfinite().all()) for gradient in gradients)
 
 
 def happened(measured: Measured) -> str:
