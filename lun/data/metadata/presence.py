@@ -42,8 +42,8 @@ class Presence:
             paths = table.path.at(rows)
             for folder in {path.rpartition("/")[0] for path in paths}:
                 self._folder(folder)
-            here, state = self.here, self._state
-            self.states[rows] = [_HERE if path in here else state(path) for path in paths]
+            here = self.here
+            self.states[rows] = [_HERE if path in here else self._state(path) for path in paths]
         kept: Kept = self.states != state
         return kept
 
