@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import StrategyRegistry
 
 from ldm.errors import Fault
 from ldm.util import Recipe, get_obj_from_str, is_recipe
 from lun.config.errors import nearest
+from lun.launch.devices import asked
 
 SHORT: Mapping[str, Recipe] = {
     "ddp": {"target": "lun.strategies.ddp.DDP"},
@@ -48,5 +48,5 @@ def require_strategy(trainer: Mapping[str, Any]) -> None:
 
 
 def _several_devices(arguments: Mapping[str, Any]) -> bool:
-    asked = {name: arguments[name] for name in ("accelerator", "devices", "num_nodes") if name in arguments}
-    return Trainer(**asked, logger=False, enable_progress_bar=False, enable_checkpointing=False).world_size > 1
+    settings = {name: arguments[name] for name in ("accelerator", "devices", "num_nodes") if name in arguments}
+    return asked(**settings, enable_checkpointing=False).world_size > 1

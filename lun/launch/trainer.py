@@ -8,10 +8,10 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
+from lun.launch.devices import asked
 from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length
 from lun.launch.precision import with_precision
@@ -68,28 +68,12 @@ def find_ranks(config: Mapping[str, Any]) -> tuple[int, FirstRank]:
 
     Lightning is asked; nothing is written or started. Raises `Fault` CFG08 or DEV03 for settings that it refuses.
     """
-    trainer = _asked(config)
+    trainer = asked(**_settings(config))
     cluster = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size == 1 or cluster is None:
         return trainer.world_size, FirstRank()
     elsewhere = cluster.creates_processes_externally or trainer.num_nodes > 1
     return trainer.world_size, FirstRank((cluster.main_address, cluster.main_port) if elsewhere else None)
-
-
-def _asked(config: Mapping[str, Any]) -> Trainer:
-    try:
-        return Trainer(**_settings(config), logger=False, enable_progress_bar=False)
-    except (MisconfigurationException, ValueError) as error:
-        text = str(error).split("\n")[0]
-        about_devices = "devices" in text or "accelerator" in text
-        raise Fault(
-            "DEV03" if about_devices else "CFG08",
-            f"lightning.Trainer refuses its settings: {text}",
-            where="lightning.trainer.accelerator, devices" if about_devices else "lightning.trainer",
-            fix="one device: --devices 1      the first GPU: --devices 0,      no GPU: --accelerator cpu"
-            if about_devices
-            else "",
-        ) from error
 
 
 def require_numbers(config: Mapping[str, Any]) -> None:

@@ -149,10 +149,10 @@ def test_half_precision_follows_full_precision(train: Train, precision: str) -> 
 def test_fp16_on_a_cpu_is_fp16_with_a_loss_scale(train: Train) -> None:
     newest = train("scaled", "lightning.trainer.precision=16-mixed")
     checkpoint = load(newest / "checkpoints/last.ckpt")
-    assert checkpoint["MixedPrecision"]["scale"] == 65536.0  # none of the steps was skipped
+    assert checkpoint["Mixed"]["scale"] == 65536.0  # none of the steps was skipped
     told = metrics(newest)[STEPS - 1]
     assert (told["train/loss_scale"], told["train/skipped_steps"]) == (65536.0, 0.0)
-    assert checkpoint["MixedPrecision"]["_growth_tracker"] == STEPS + 4
+    assert checkpoint["Mixed"]["_growth_tracker"] == STEPS + 4
 
 
 def test_clipping_bounds_the_true_gradients(train: Train) -> None:

@@ -61,10 +61,11 @@ def test_a_step_that_the_scaler_skips_counts_and_averages_the_weights_as_they_st
     lun: Callable[..., int], seen: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fused: bool
 ) -> None:
     """torch steps fused optimizers, which then do nothing, and others not at all: neither may make a difference."""
-    scaler = functools.partial(torch.amp.GradScaler, init_scale=2.0**60, backoff_factor=2.0**-22)
+    scaler = functools.partial(torch.amp.GradScaler, backoff_factor=2.0**-22)
     monkeypatch.setattr(torch.amp, "GradScaler", scaler)
+    precision = {"target": "lun.strategies.precision.Fp16Mixed", "params": {"init_scale": 2.0**60}}
     recipe = {"target": "torch.optim.AdamW", "params": {"fused": fused}}
-    half = {"lightning.trainer.precision": "16-mixed", "model.params.optimizer_config": recipe}
+    half = {"lightning.trainer.precision": precision, "model.params.optimizer_config": recipe}
     assert lun("-n", "skips", *settings(**half)) == 0
 
     checkpoint = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")
