@@ -67,14 +67,17 @@ class Outcome:
         return None
 
     def _close(self, status: str, code: int) -> None:
+        """Write down the end; a disk that takes no note changes neither how the run ended nor what is told of it."""
         if not self.trainer.is_global_zero:
             return
         ended = datetime.now().isoformat(timespec="seconds")
         warnings = console.warning_counts()
         steps = self.model.position.step
-        self.run.write_record(
-            replace(self.started, status=status, exit_code=code, ended=ended, steps=steps, warnings=warnings)
-        )
+        record = replace(self.started, status=status, exit_code=code, ended=ended, steps=steps, warnings=warnings)
+        try:
+            self.run.write_record(record)
+        except OSError as error:
+            log.warning("run.json still says that the run goes on: %s", error.strerror or error)
 
     def _tell(self, code: int, seconds: float) -> None:
         took = str(timedelta(seconds=round(seconds)))

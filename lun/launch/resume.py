@@ -223,11 +223,13 @@ def _no_checkpoint(run: RunDirectory, damaged: Mapping[Path, str]) -> Fault:
         why = f"the run stopped at step {record.steps}, before the first save"
     else:
         why = f"{run.checkpoints} holds no .ckpt file"
+    diverged = next((path for path, reason in damaged.items() if reason == DIVERGED), None)
     return Fault(
         "RES01",
         f"no checkpoint in {run.path}" if not damaged else f"no whole checkpoint in {run.path}",
         why=why,
-        fix="start it again without --resume, or save more often: "
+        fix=(f"--resume {diverged} model.base_learning_rate=...   (a lower one), or\n" if diverged else "")
+        + "start it again without --resume, or save more often: "
         "lightning.callbacks.periodic_checkpoint_overwrite.params.every_n_train_steps=500",
     )
 

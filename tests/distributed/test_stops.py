@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from support.ranks import Ranks
 from support.runs import load, newest_run
-from support.together import last, tiny, train
+from support.together import last, rows, tiny, train
 from support.trouble import CountCollectives
 
+FSDP = "lightning.trainer.strategy={target: lun.strategies.fsdp.FSDP, params: {block_size: 500}}"
 TWO = ["lightning.trainer.devices=2", "--allow", "support", "lightning.trainer.accumulate_grad_batches=2"]
 
 
@@ -26,10 +27,29 @@ def test_sigterm_to_any_rank_stops_all_at_the_same_step_with_a_checkpoint(
     assert last(tmp_path)["lun"]["position"]["step"] == 3
 
 
-def test_an_error_between_two_steps_ends_all_ranks_and_keeps_what_was_done(
+def test_commands_to_a_running_training_are_carried_out_by_all_ranks_at_the_same_step(
     ranks: Ranks, pictures: Path, tmp_path: Path
 ) -> None:
-    words = tiny(pictures, *TWO, callback("Fails", step=2, rank=1, where="boundary"))
+    asked = callback("Asked", commands={"save": 1, "sample": 1, "validate": 1, "stop": 3})
+    drawn = {"batch_frequency": 1000, "prompts": ["red"], "log_images_kwargs": {"ddim_steps": 1}}
+    logger = {"target": "lun.callbacks.ImageLogger", "params": drawn}
+    validation = {"target": "lun.data.local.Local", "params": {"data_root": str(pictures), "size": 8}}
+    beside = [f"lightning.callbacks.image_logger={json.dumps(logger)}", "lightning.trainer.val_check_interval=1000"]
+    words = tiny(pictures, *TWO, asked, *beside, f"data.params.validation={json.dumps(validation)}")
+    assert ranks(train, tmp_path, words) == [130, 130]
+    run = newest_run(tmp_path)
+    assert load(run / "checkpoints/asked/gs=000002.ckpt")["lun"]["position"]["step"] == 2
+    assert last(tmp_path)["lun"]["position"]["step"] == 4
+    assert len(list(run.glob("images/samples/samples_r-0_gs-000002*"))) == 1
+    assert [step for step, row in rows(tmp_path).items() if "val/loss_simple_ema" in row] == [3]
+    assert list((run / "control").iterdir()) == []
+
+
+@pytest.mark.parametrize("strategy", [[], [FSDP]], ids=["copies", "shards"])
+def test_an_error_between_two_steps_ends_all_ranks_and_keeps_what_was_done(
+    strategy: list[str], ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    words = tiny(pictures, *TWO, *strategy, callback("Fails", step=2, rank=1, where="boundary"))
     assert ranks(train, tmp_path, words) == [6, 70]
     run = newest_run(tmp_path)
     assert load(run / "checkpoints/on_exception.ckpt")["lun"]["position"]["step"] == 2

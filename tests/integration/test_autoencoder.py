@@ -81,6 +81,20 @@ def test_the_discriminator_takes_part_from_its_step_on(train: Train) -> None:
     assert {int(entry["step"]) for entry in judge["state"].values()} == {2}
 
 
+def test_a_rate_that_is_absurd_ends_the_run_before_a_step_is_spoilt(
+    train: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train("wild", "model.base_learning_rate=1.0e+10", "model.params.lossconfig.params.disc_start=0", code=6)
+    told = capsys.readouterr().err
+    assert "error[TRN01]: " in told and "stopped before the weights were changed" in told
+    assert "pictures: " in told and ".png" in told
+    assert json.loads((run / "run.json").read_text())["exit_code"] == 6
+    (path,) = run.rglob("*.ckpt")
+    kept = load(path)
+    assert path.name == "on_exception.ckpt" and kept["lun"]["diverged"] is True
+    assert all(bool(tensor.isfinite().all()) for tensor in kept["state_dict"].values())
+
+
 def test_without_its_factor_the_discriminator_never_moves(train: Train) -> None:
     loss = "model.params.lossconfig.params."
     apart = [weights(train("off", f"{loss}disc_factor=0", f"lightning.trainer.max_steps={n}")) for n in (1, 6)]

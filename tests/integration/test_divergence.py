@@ -1,10 +1,15 @@
 """A run whose numbers stop being finite: how it ends, and how it goes on with other settings."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.runs import load, newest_run
+
+from lun.launch.record import RunRecord
+from lun.launch.rundir import RunDirectory
 
 Lun = Callable[..., int]
 EVERY_3 = "{target: lun.callbacks.Checkpoint, params: {filename: every-3, every_n_train_steps: 3}}"
@@ -43,6 +48,45 @@ def test_it_stops_with_exit_code_6_and_goes_on_from_the_last_file_before(
     last = load(run / "checkpoints/last.ckpt")
     assert last["lun"]["position"]["step"] == 12
     assert last["optimizer_states"][0]["param_groups"][0]["initial_lr"] == 1e-5
+
+
+def test_where_nothing_was_saved_before_the_file_to_go_on_from_has_to_be_named(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as spoilt:
+        spoil_from(spoilt, 5)
+        assert lun("-t") == 6
+    run = newest_run(tmp_path / "logs")
+    kept = run / "checkpoints/on_exception.ckpt"
+    assert lun("-r", str(run), "-t", base=False) == 2
+    told = capsys.readouterr().err
+    assert "error[RES01]: no whole checkpoint" in told and f"--resume {kept} model.base_learning_rate=" in told
+
+    assert lun("-r", str(kept), "-t", "model.base_learning_rate=1.0e-05", base=False) == 0
+    last = load(run / "checkpoints/last.ckpt")["lun"]
+    assert last["position"]["step"] == 12 and "diverged" not in last
+
+
+def test_a_disk_that_takes_no_note_of_the_end_hides_no_error(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = RunDirectory.write_record
+
+    def full(self: RunDirectory, record: RunRecord) -> None:
+        if record.status != "running":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, record)
+
+    monkeypatch.setattr(RunDirectory, "write_record", full)
+    with monkeypatch.context() as spoilt:
+        spoil_from(spoilt, 2)
+        assert lun("-t") == 6
+    told = capsys.readouterr()
+    assert "error[TRN01]: loss became NaN at step 3" in told.err and "DSK01" not in told.err
+    assert "run.json still says that the run goes on: No space left on device" in told.out + told.err
+
+    assert lun("-t", "lightning.trainer.max_steps=2") == 0
+    assert (newest_run(tmp_path / "logs") / "checkpoints/last.ckpt").exists()
 
 
 def test_settings_changed_for_a_resume_take_effect(lun: Lun, tmp_path: Path) -> None:

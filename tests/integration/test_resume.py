@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from support.equality import differences, final_state
-from support.runs import newest_run
+from support.runs import load, newest_run
+from support.together import distance
 
 Lun = Callable[..., int]
 STEPS = 12
@@ -45,3 +46,27 @@ def test_another_seed_gives_another_run(lun: Lun, tmp_path: Path) -> None:
         assert lun("-t", "-n", f"seed{seed}", "-s", seed, "lightning.trainer.max_steps=3") == 0
         states.append(final_state(newest_run(tmp_path / "logs")))
     assert any("model.diffusion_model" in place for place in differences(*states))
+
+
+def test_other_micro_batches_of_the_same_step_see_the_same_examples_and_it_is_said(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "-t",
+        "model.params.unet_config.params.dropout=0.0",
+        "model.params.optimizer_config.target=torch.optim.SGD",
+        "model.params.scheduler_config.params.total_steps=4",
+    ]
+    assert lun(*words, "-n", "straight", "lightning.trainer.max_steps=4") == 0
+    straight = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")
+    assert lun(*words, "-n", "split", "lightning.trainer.max_steps=2") == 0
+    run = newest_run(tmp_path / "logs")
+    start = load(run / "checkpoints/last.ckpt")
+    other = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2", "lightning.trainer.max_steps=4"]
+    capsys.readouterr()
+    assert lun("-r", str(run), "-t", *other, base=False) == 0
+    said = capsys.readouterr().out
+    assert "data.params.batch_size: 2 -> 1" in said and "accumulate_grad_batches" in said
+    end = load(run / "checkpoints/last.ckpt")
+    assert end["lun"]["position"] == straight["lun"]["position"]
+    assert distance(end["state_dict"], straight["state_dict"], start["state_dict"]) < 1e-3

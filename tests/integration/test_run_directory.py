@@ -1,6 +1,7 @@
 """What a person finds after a run, and how it goes on from there."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,18 +66,28 @@ def test_validation_is_the_same_between_runs_for_the_same_weights(lun: Lun, tmp_
     assert len(found[0]) == 2 and found[0] == found[1]
 
 
-def test_validating_and_sampling_change_no_weight(lun: Lun, tmp_path: Path) -> None:
+def test_validating_sampling_logging_and_workers_change_no_weight(lun: Lun, tmp_path: Path) -> None:
     images = "{target: lun.callbacks.ImageLogger, params: {batch_frequency: 1, log_images_kwargs: {ddim_steps: 1}}}"
-    quiet, busy = (
-        [],
-        [VALIDATION, "lightning.trainer.val_check_interval=1", f"lightning.callbacks.image_logger={images}"],
-    )
+    quiet = ["lightning.trainer.log_every_n_steps=1000"]
+    busy = [VALIDATION, "lightning.trainer.val_check_interval=1", f"lightning.callbacks.image_logger={images}"]
+    busy += ["data.params.num_workers=1"]
     states = []
     for name, settings in (("quiet", quiet), ("busy", busy)):
         assert lun("-t", "-n", name, "lightning.trainer.max_steps=3", *settings) == 0
         states.append(load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")["state_dict"])
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_run_whose_config_names_no_hub_id_asks_no_other_machine(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(socket.socket, "connect", lambda self, address: asked.append(address))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *address, **_: asked.append(address) or [])
+    assert lun("-t", "lightning.trainer.max_steps=1", VALIDATION) == 0
+    assert lun("-r", str(newest_run(tmp_path / "logs")), "-t", "lightning.trainer.max_steps=2", base=False) == 0
+    assert asked == []
 
 
 def test_a_named_file_is_resumed_in_the_same_directory(lun: Lun, tmp_path: Path) -> None:

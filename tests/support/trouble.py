@@ -1,7 +1,8 @@
-"""Callbacks that stand for what goes wrong on one rank, and one that counts what ranks say to each other."""
+"""Callbacks that stand for what comes upon one rank, and one that counts what ranks say to each other."""
 
 import os
 import signal
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -24,6 +25,19 @@ class Terminated(Callback):
         begun = batch_idx % trainer.accumulate_grad_batches > 0
         if begun and pl_module.position.step == self.step and trainer.global_rank in self.ranks:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Asked(Callback):
+    """Commands {name: steps} that someone puts into `control/` beside the last rank, in the middle of a window."""
+
+    def __init__(self, commands: dict[str, int]) -> None:
+        self.commands = commands
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: torch.Tensor) -> None:
+        if trainer.global_rank == trainer.world_size - 1:
+            for name, step in self.commands.items():
+                if step == pl_module.position.step:
+                    (Path(trainer.default_root_dir) / "control" / name).touch()
 
 
 class Fails(AtStepBoundary):

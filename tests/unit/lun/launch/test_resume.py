@@ -136,6 +136,7 @@ def test_a_file_saved_when_training_had_diverged_is_never_preferred_but_may_be_n
     with pytest.raises(Fault, match="RES01.*no whole checkpoint") as caught:
         find_checkpoint(str(run.path))
     assert "checkpoints/on_exception.ckpt: it was saved when" in caught.value.why
+    assert caught.value.fix.startswith(f"--resume {after} ")
 
 
 def test_a_file_with_nan_in_its_weights_is_passed_over_and_one_with_masks_is_not(logdir, caplog):
