@@ -82,7 +82,7 @@ def test_every_config_is_among_those_combinations() -> None:
 
 def test_a_preset_says_in_a_line_what_it_does_and_names_models_that_there_are() -> None:
     for preset in PRESETS:
-        assert 20 < len(preset.about) <= 100, preset
+        assert 20 < len(preset.about) <= 100 and preset.about.endswith("."), preset
         assert set(preset.fits) <= {model.name for model in MODELS}, preset
 
 
@@ -96,7 +96,7 @@ def test_presets_are_listed_without_a_command_to_run(capsys: pytest.CaptureFixtu
 def test_one_line_fine_tunes_on_ones_own_folder(read: Read) -> None:
     """Model, data and everything that a run needs come out of two names and a folder."""
     config = read("sd15", "bf16")
-    assert config["lightning"]["trainer"]["precision"] == "bf16-mixed"
+    assert config["lightning"]["trainer"]["precision"]["target"] == "lun.strategies.precision.Bf16Mixed"
     assert config["lightning"]["trainer"]["max_epochs"] == 10
     assert {"every-2k-steps", "periodic/e={epoch:04d} gs={step:06d}"} <= {
         (callback.get("params") or {}).get("filename") for callback in config["lightning"]["callbacks"].values()
