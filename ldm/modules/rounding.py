@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-PORTION = 1 << 27  # elements that are fp32 at a time: half a GB of weights, and as much of gradients
+PORTION = 1 << 26  # elements that are fp32 at a time: a quarter of a GiB of weights, and as much of gradients
 BITS_CUT = 16
+PER_TENSOR = ("torch.optim", "bitsandbytes.optim")  # optimizers that look at one tensor at a time
 
 
 def stochastic_bfloat16(x: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -26,12 +27,13 @@ def stochastic_bfloat16(x: Tensor, generator: torch.Generator | None = None) -> 
 def rounded_step(optimizer: Optimizer, generator: torch.Generator | None = None) -> None:
     """`optimizer.step()` with bfloat16 parameters, and their gradients, in fp32 for its duration.
 
-    Optimizers of torch are stepped in portions of `PORTION` elements; those of others all at once, since they may keep
-    numbers over all parameters, which each step moves.
+    Optimizers of torch and bitsandbytes, and those that say `per_tensor = True`, are stepped in portions of `PORTION`
+    elements; others all at once, since they may keep numbers over all parameters, which each step moves.
     """
     groups = optimizer.param_groups
     everything = [group["params"] for group in groups]
-    size = PORTION if type(optimizer).__module__.startswith("torch.optim") else None
+    known = type(optimizer).__module__.startswith(PER_TENSOR)
+    size = PORTION if getattr(optimizer, "per_tensor", known) else None
     try:
         for portion in _portions(everything, size):
             for group, parameters in zip(groups, portion, strict=True):

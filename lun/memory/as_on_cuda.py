@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.optim import Adafactor, Optimizer
 
 
@@ -13,7 +13,7 @@ def normalise_in_full(network: nn.Module) -> None:
     """Let normalisations run in fp32 under autocast, as CUDA's list of operations has it and the CPU's has not."""
     for part in network.modules():
         if isinstance(part, nn.GroupNorm | nn.LayerNorm):
-            part.forward = partial(_in_full, part.forward)  # type: ignore[method-assign]
+            part.forward = partial(_in_full, part)  # type: ignore[method-assign]
 
 
 def update_all_at_once(optimizer: Optimizer) -> None:
@@ -28,8 +28,10 @@ def sizes_of(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _in_full(forward: Any, x: Tensor) -> Tensor:
+def _in_full(part: nn.Module, x: Tensor) -> Tensor:
+    forward = type(part).forward
     if not torch.is_autocast_enabled("cpu"):
-        return forward(x)
+        return forward(part, x)
+    weights = {name: weight.float() for name, weight in part.named_parameters()}
     with torch.autocast("cpu", enabled=False):
-        return forward(x.float())
+        return functional_call(part, weights, (x.float(),))

