@@ -81,7 +81,7 @@ def indexed(root: Path, kind: str, stamps: Stamps, parse: Parse, whole: bool = F
     if stored is not None and stored[0] == stamps:
         return stored[1], True
     table = parse(np.arange(len(stamps.keys))) if whole or stored is None else _mended(*stored, stamps, parse)
-    _save(path, stamps, table)
+    store(root, kind, stamps, table)
     return table, False
 
 
@@ -106,13 +106,19 @@ def save_columns(path: Path, columns: dict[str, Array]) -> None:
         log.info("note: the index %s cannot be written (%s); the next start reads all again", path, error.strerror)
 
 
-def _save(path: Path, stamps: Stamps, table: Table) -> None:
+def is_stored(root: Path, kind: str) -> bool:
+    """Whether an earlier start left something, whole or damaged."""
+    return index_path(root, kind).exists()
+
+
+def store(root: Path, kind: str, stamps: Stamps, table: Table) -> None:
+    """Keep the table of the files that `stamps` describes for the next start."""
     columns: dict[str, Array] = {"keys": stamps.keys, "states": stamps.states}
     for name in ("path", "source", "text", "vocabulary"):
         column: Strings = getattr(table, name)
         columns[name], columns[name + ".offsets"] = column.rows.values, column.rows.offsets
     columns["tags"], columns["tags.offsets"] = table.tags.values, table.tags.offsets
-    save_columns(path, columns | {name: getattr(table, name) for name in NUMBERS})
+    save_columns(index_path(root, kind), columns | {name: getattr(table, name) for name in NUMBERS})
 
 
 def _load(path: Path) -> tuple[Stamps, Table] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
+from lun.data.held import HeldFolder
 from lun.data.images import header_size
 from lun.data.index import Stamps, index_path, save_columns
 from lun.data.index_file import read_columns
@@ -25,14 +27,11 @@ _WORTH_SAYING = 5000
 
 def file_states(root: Path, names: Sequence[str]) -> NDArray[np.int64]:
     """(n, 2): size in bytes and time of the last change in nanoseconds; -1 for a file that cannot be looked at."""
-    states = np.empty((len(names), 2), np.int64)
-    for row, name in enumerate(names):
-        try:
-            stat = os.stat(os.path.join(root, name))
-            states[row] = stat.st_size, stat.st_mtime_ns
-        except OSError:
-            states[row] = -1
-    return states
+    states = array("q")
+    with HeldFolder(root) as folder:
+        for name in names:
+            states.extend(folder.state(name))
+    return np.array(states, np.int64).reshape(-1, 2)
 
 
 def image_sizes(root: Path, names: Sequence[str], states: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -175,7 +175,7 @@ def pictures(root: Path, count: int) -> None:
         )
 
 
-def main(files: int = 100_000, photos: int = 12) -> None:
+def main(files: int = 60_000, photos: int = 12) -> None:
     torch.set_num_threads(1)
     logging.disable()
     with tempfile.TemporaryDirectory() as folder:

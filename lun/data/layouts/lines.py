@@ -14,7 +14,8 @@ from ldm.errors import Fault
 from lun.data.index import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
 from lun.data.metadata.record import READ_KEYS, add_record, json_reader
-from lun.data.metadata.table import Rows, Table, concatenated
+from lun.data.metadata.rows import Rows
+from lun.data.metadata.table import Table, concatenated
 
 IMAGEFOLDER = ("metadata.jsonl", "metadata.csv")
 
@@ -45,7 +46,7 @@ def parse(root: Path, file: str) -> Table:
     folder = file.rpartition("/")[0]
     for line, record in _READERS[file.rpartition(".")[2].lower()](root / file):
         add_record(rows, record, file, line, folder)
-    return rows.table()
+    return Table.of(rows.packed())
 
 
 def _jsonl(path: Path) -> Iterator[Record]:

@@ -15,7 +15,8 @@ from lun.data.index_sizes import file_states
 from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
 from lun.data.listing import CAPTION_FOLDER, Listing, joined, listing, stem, walk
 from lun.data.metadata.columns import Strings
-from lun.data.metadata.table import Rows, Table
+from lun.data.metadata.rows import Rows
+from lun.data.metadata.table import Table
 
 _KOHYA = re.compile(r"(\d{1,3})_(.+)")
 
@@ -41,7 +42,7 @@ class Pairs:
 
     def table(self) -> Table:
         """What was found; with the words of caption files where they are asked for."""
-        table = self.rows.table()
+        table = Table.of(self.rows.packed())
         return _with_texts(self.root, table, self.asked.read_text) if self.asked.read_text else table
 
 
@@ -54,7 +55,7 @@ def _with_texts(root: Path, table: Table, read: TextReader) -> Table:
         found = Rows()
         for row in wanted.tolist():
             found.add("", names[row], read(root / names[row]))
-        return found.table()
+        return Table.of(found.packed())
 
     read_before, _ = indexed(root, "texts", Stamps.of(names, file_states(root, names)), parse)
     texts = list(table.text)

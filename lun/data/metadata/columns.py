@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lun.data.metadata.rows import KEEPS_ODD_NAMES, encoded
+
 Array = NDArray[Any]
 
 _ROWS_AT_ONCE = 1 << 16
-_KEEPS_ODD_NAMES = "surrogatepass"  # file names that are no UTF-8, and half pairs in JSON, come back as they were
 
 
 @dataclass(frozen=True)
@@ -90,25 +91,29 @@ class Strings:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Strings:
-        encoded = [text.encode("utf-8", _KEEPS_ODD_NAMES) for text in texts]
-        return cls(Ragged.of(np.frombuffer(b"".join(encoded), np.uint8), [len(text) for text in encoded]))
+        return cls.of_encoded(*encoded(list(texts)))
+
+    @classmethod
+    def of_encoded(cls, whole: bytes, lengths: Sequence[int]) -> Strings:
+        """From the bytes of all texts and the length of each in bytes."""
+        return cls(Ragged.of(np.frombuffer(whole, np.uint8), lengths))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, row: int) -> str:
-        return self.rows[row].tobytes().decode("utf-8", _KEEPS_ODD_NAMES)
+        return self.rows[row].tobytes().decode("utf-8", KEEPS_ODD_NAMES)
 
     def __iter__(self) -> Iterator[str]:
         whole = self.rows.values.tobytes()
         ends = self.rows.offsets.tolist()
-        return (whole[a:b].decode("utf-8", _KEEPS_ODD_NAMES) for a, b in pairwise(ends))
+        return (whole[a:b].decode("utf-8", KEEPS_ODD_NAMES) for a, b in pairwise(ends))
 
     def at(self, rows: Array) -> list[str]:
         """The texts of the given rows."""
         whole = self.rows.values.tobytes()
         starts, ends = self.rows.offsets[rows].tolist(), self.rows.offsets[rows + 1].tolist()
-        return [whole[a:b].decode("utf-8", _KEEPS_ODD_NAMES) for a, b in zip(starts, ends, strict=True)]
+        return [whole[a:b].decode("utf-8", KEEPS_ODD_NAMES) for a, b in zip(starts, ends, strict=True)]
 
     def on_one_line(self) -> Strings:
         """The same texts with a space for each line break."""

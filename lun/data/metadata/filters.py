@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ldm.errors import Fault
 from lun.data.metadata.record import seconds
-from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Table
+from lun.data.metadata.rows import NO_PATH, OUTSIDE, UNREADABLE
+from lun.data.metadata.table import Table
 
 Kept = NDArray[np.bool_]
 Sizes = Callable[[NDArray[np.int64]], NDArray[np.int32]]

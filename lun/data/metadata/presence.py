@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.listing import EXTENSIONS, extension
+from lun.data.listing import EXTENSIONS, extension, joined
 from lun.data.metadata.filters import Filter, Kept
 from lun.data.metadata.table import Table
 
+_ENDINGS = tuple(f".{kind}" for kind in EXTENSIONS)
 _HERE, _NO_IMAGE, _LEAVES, _MISSING = range(4)
 
 
@@ -22,6 +23,8 @@ class Presence:
         self.root = root
         self.real_root = os.path.realpath(root)
         self.folders: dict[str, dict[str, bool] | None] = {}
+        self.here: set[str] = set()
+        """images that are no links, as most are"""
         self.states: NDArray[np.uint8] | None = None
 
     def filters(self) -> list[Filter]:
@@ -36,7 +39,11 @@ class Presence:
         if self.states is None:  # the first to ask decides about all rows that are left
             self.states = np.zeros(len(table), np.uint8)
             rows = np.flatnonzero(left)
-            self.states[rows] = [self._state(path) for path in table.path.at(rows)]
+            paths = table.path.at(rows)
+            for folder in {path.rpartition("/")[0] for path in paths}:
+                self._folder(folder)
+            here = self.here
+            self.states[rows] = [_HERE if path in here else self._state(path) for path in paths]
         kept: Kept = self.states != state
         return kept
 
@@ -61,9 +68,13 @@ class Presence:
     def _listed(self, folder: str) -> dict[str, bool]:
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
-                return {entry.name: entry.is_symlink() for entry in entries}
+                found = {entry.name: entry.is_symlink() for entry in entries}
         except OSError:  # no such folder: its pictures are missing
             return {}
+        self.here.update(
+            joined(folder, name) for name, is_link in found.items() if not is_link and name.endswith(_ENDINGS)
+        )
+        return found
 
     def _leaves(self, path: str) -> bool:
         real = os.path.realpath(os.path.join(self.root, path))

@@ -10,11 +10,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from lun.data.captions import one_line
-from lun.data.metadata.table import NO_PATH, OUTSIDE, UNREADABLE, Rows
+from lun.data.metadata.rows import NO_PATH, OUTSIDE, UNREADABLE, Rows
 
 PATH_KEYS = ("path", "file_name", "image", "file")
 TEXT_KEYS = ("text", "caption", "prompt", "captions")
 _OF_TEXT = frozenset(TEXT_KEYS)
+_NUMERIC = (int, float, Decimal)
 _GREATEST = 1e300
 """Not even infinity, nor what is no number, lies below."""
 
@@ -115,14 +116,12 @@ def _first(record: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    if value is None:
-        return None
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
             return None
-    return float(value) if isinstance(value, int | float | Decimal) and -_GREATEST < value < _GREATEST else None
+    return float(value) if isinstance(value, _NUMERIC) and -_GREATEST < value < _GREATEST else None
 
 
 def _whole(value: Any) -> float | None:

@@ -11,7 +11,7 @@ from support.board import put_board
 from lun.data import index
 from lun.data.captions import CaptionReader
 from lun.data.index_file import read_columns, write_columns
-from lun.data.layouts import board
+from lun.data.layouts import spread
 from lun.data.local import Local
 
 
@@ -24,8 +24,8 @@ def root(tmp_path):
 def read(monkeypatch):
     """The descriptions that were opened."""
     opened: list[str] = []
-    original = board.parse_files
-    monkeypatch.setattr(board, "parse_files", lambda root, files: opened.extend(files) or original(root, files))
+    original = spread.read_files
+    monkeypatch.setattr(spread, "read_files", lambda root, files: opened.extend(files) or original(root, files))
     return opened
 
 
@@ -130,17 +130,6 @@ def test_a_jsonl_that_grew_is_read_again(tmp_path):
         lines.write('{"path": "b.png", "text": "two"}\n')
     data = Local(str(tmp_path), layout="jsonl")
     assert [data.caption(i) for i in range(2)] == ["one", "two"]
-
-
-def test_many_processes_read_the_same_as_one(root, monkeypatch):
-    from lun.data.layouts import spread
-
-    one = board.parse_files(root, [f"metadata/{i}.json" for i in range(5)])
-    monkeypatch.setattr(spread, "WORTH_IT", 1)
-    monkeypatch.setattr(spread, "available_cpus", lambda: 2)
-    many = spread.parsed_by_many([f"metadata/{i}.json" for i in range(5)], root, board.parse_files)
-    assert [many.tags_of(i) for i in range(5)] == [one.tags_of(i) for i in range(5)]
-    assert list(many.path) == list(one.path)
 
 
 def test_caption_files_are_read_once_for_their_tags(tmp_path, monkeypatch):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from lun.data.metadata.columns import Ragged, Strings
 from lun.data.metadata.record import add_record, inside
+from lun.data.metadata.rows import Rows
 from lun.data.metadata.scores import with_score_tags
-from lun.data.metadata.table import Rows, concatenated
+from lun.data.metadata.table import Table, concatenated
 
 TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=5)  # half pairs of surrogates too
 ROW = st.tuples(TEXT, st.lists(st.sampled_from(["a", "b", "ü", "d e"]), max_size=4), st.none() | st.integers(-5, 5))
@@ -19,7 +20,7 @@ def table_of(rows):
     made = Rows()
     for path, tags, score in rows:
         made.add(path, tags=tags, numbers={} if score is None else {"score": score})
-    return made.table()
+    return Table.of(made.packed())
 
 
 def rows_of(table):
@@ -72,7 +73,7 @@ def test_whatever_a_description_holds_it_makes_one_row(value):
     keys = ("path", "tags", "score", "aspect_ratio", "width", "height", "rating", "created_at", "text", "weight")
     add_record(made, json.loads(json.dumps({"path": "a.png", **dict.fromkeys(keys[1:], value)})), "x.json")
     add_record(made, value, "y.json")
-    assert len(made.table()) == 2
+    assert len(Table.of(made.packed())) == 2
 
 
 @given(st.text("ab./\\:~", max_size=9), st.sampled_from(["", "sub"]))

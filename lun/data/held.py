@@ -1,0 +1,58 @@
+"""Looking at and opening many files of few folders, for less than full paths cost."""
+
+import os
+
+State = tuple[int, int]
+"""Size in bytes and time of the last change in nanoseconds."""
+
+UNKNOWN: State = (-1, -1)
+"""Of a file that cannot be looked at."""
+
+_TO_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY)  # Linux lets one into folders that may not be listed
+
+
+class HeldFolder:
+    """Keeps the folder of the last file open, so that the system walks one name for the next instead of a path."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = root
+        self._folder: str | None = None
+        self._handle = -1
+
+    def __enter__(self) -> "HeldFolder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+
+    def open(self, path: str) -> int:
+        """A descriptor of the file at `path` below the root, to be read and closed. Raises OSError."""
+        folder, _, name = path.rpartition("/")
+        if folder != self._folder:
+            self._hold(folder)
+        return os.open(name, os.O_RDONLY, dir_fd=self._handle)
+
+    def state(self, path: str) -> State:
+        """`UNKNOWN` for a file that cannot be looked at."""
+        folder, _, name = path.rpartition("/")
+        try:
+            if folder != self._folder:
+                self._hold(folder)
+            return state_of(os.stat(name, dir_fd=self._handle))
+        except OSError:
+            return UNKNOWN
+
+    def _hold(self, folder: str) -> None:
+        self._let_go()
+        self._handle = os.open(os.path.join(self.root, folder), _TO_PASS_THROUGH)
+        self._folder = folder
+
+    def _let_go(self) -> None:
+        if self._folder is not None:
+            os.close(self._handle)
+            self._folder = None
+
+
+def state_of(stat: os.stat_result) -> State:
+    """The part of it that shows a change."""
+    return stat.st_size, stat.st_mtime_ns
