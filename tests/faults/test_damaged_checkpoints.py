@@ -128,6 +128,7 @@ def test_a_flipped_bit_is_noticed_or_of_no_consequence(whole_run: Path, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_flipped_bits(whole_run: Path, tmp_path: Path, kind: str) -> None:
     print(check_flips(whole_run / "checkpoints" / KINDS[kind], tmp_path / "copy.ckpt", 1000), "of 1000 noticed")
