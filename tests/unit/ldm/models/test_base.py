@@ -1,5 +1,6 @@
 """How a trained model drives its EMA: after each window, and with a gate before each optimizer step."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,3 +55,15 @@ def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them() -> None:
     TrainedModel().optimizer_step(0, 0, optimizer, closure)
     assert weight.grad is None
     assert torch.allclose(weight, torch.full((2,), 0.9))
+
+
+def test_losses_of_uneven_micro_batches_on_several_ranks_add_up_to_the_mean_over_the_window() -> None:
+    losses = torch.arange(12.0).square()
+    micro_batches = [[losses[:3], losses[3:4]], [losses[4:6], losses[6:8]], [losses[8:9], losses[9:]]]  # of three ranks
+    window = SimpleNamespace(
+        datamodule=SimpleNamespace(global_batch=12), accumulate_grad_batches=2, world_size=len(micro_batches)
+    )
+    model: Any = SimpleNamespace(trainer=window)
+    parts = [TrainedModel.window_mean(model, micro) for rank in micro_batches for micro in rank]
+    # Lightning divides each micro-batch by their number, and the strategy averages over the ranks.
+    torch.testing.assert_close(sum(parts) / 2 / len(micro_batches), losses.mean())
