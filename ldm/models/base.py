@@ -207,10 +207,14 @@ class TrainedModel(LightningModule):
                 self.log("ema/stall_ms", self.model_ema.stall_ms)
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """Step, and free the gradients now: Lightning would keep them beside the next forward pass's activations."""
+        """Step, and free the gradients now: Lightning would keep them beside the next forward pass's activations.
+
+        A strategy that accumulates by itself comes here for every micro-batch, and frees them when the window is full.
+        """
         super().optimizer_step(*args, **kwargs)
-        epoch, batch_idx, optimizer = args[:3]
-        self.optimizer_zero_grad(epoch, batch_idx, optimizer)
+        if not self.trainer.strategy.handles_gradient_accumulation:
+            epoch, batch_idx, optimizer = args[:3]
+            self.optimizer_zero_grad(epoch, batch_idx, optimizer)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Weights that the EMA still copies from an accelerator must not change under it."""
