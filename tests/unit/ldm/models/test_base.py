@@ -43,7 +43,9 @@ def test_an_ema_beside_nothing_logs_no_stall(monkeypatch: pytest.MonkeyPatch) ->
     assert recorder.calls == [1]
 
 
-def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them() -> None:
+@pytest.mark.parametrize("strategy_accumulates", [False, True])
+def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them(strategy_accumulates: bool) -> None:
+    """Not where a strategy accumulates by itself: it comes by for every micro-batch of a window."""
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([weight], lr=0.1)
 
@@ -52,8 +54,11 @@ def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them() -> None:
         loss.backward()
         return loss
 
-    TrainedModel().optimizer_step(0, 0, optimizer, closure)
-    assert weight.grad is None
+    model = TrainedModel()
+    strategy: Any = SimpleNamespace(handles_gradient_accumulation=strategy_accumulates)
+    model._trainer = SimpleNamespace(strategy=strategy)  # type: ignore[assignment]
+    model.optimizer_step(0, 0, optimizer, closure)
+    assert (weight.grad is None) is not strategy_accumulates
     assert torch.allclose(weight, torch.full((2,), 0.9))
 
 
