@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+LARGE = 1 << 16  # bytes from which a tensor that every rank holds is worth sharing out
 _LEFT_SPREAD: ContextVar[bool] = ContextVar("left_spread", default=False)
 
 
@@ -67,7 +68,8 @@ class Spread(Tensor):
 
     @staticmethod
     def __new__(cls, shape: Sequence[int], dtype: torch.dtype, runs: Sequence[Run]) -> "Spread":
-        made: Spread = Tensor._make_wrapper_subclass(cls, torch.Size(shape), dtype=dtype, device="cpu")  # type: ignore[attr-defined]
+        make: Any = Tensor._make_wrapper_subclass
+        made: Spread = make(cls, torch.Size(shape), dtype=dtype, device="cpu")
         made.runs = tuple(sorted((run for run in runs if len(run.elements)), key=lambda run: run.start))
         return made
 
@@ -89,7 +91,7 @@ class Spread(Tensor):
             return found[0]
         return torch.cat(found) if found else torch.empty(0, dtype=self.dtype)
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Spread({list(self.shape)}, {self.dtype}, {len(self.runs)} runs)"
 
     @classmethod
@@ -104,7 +106,9 @@ class Spread(Tensor):
         return func(*_made_whole(args), **_made_whole(kwargs)) if kept is None else kept
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """What reaches torch without its Python functions."""
         if func._schema.is_mutable and isinstance(args[0], Spread):
             raise _not_written()
@@ -114,6 +118,18 @@ class Spread(Tensor):
 def elements_between(tensor: Tensor, start: int, end: int) -> Tensor:
     """Elements of a flattened tensor, of which no more is read where it is `Spread`."""
     return tensor.between(start, end) if isinstance(tensor, Spread) else tensor.reshape(-1)[start:end]
+
+
+def share(whole: Tensor, rank: int, world_size: int, copy: bool = False) -> Tensor:
+    """What one of the ranks that all hold `whole` holds of it as `Spread`: an equal part; a small one as it is.
+
+    copy   of that part, for a tensor that is about to be let go of
+    """
+    if whole.nbytes < LARGE:
+        return whole.clone() if copy else whole
+    start, end = (whole.numel() * part // world_size for part in (rank, rank + 1))
+    part = whole.detach().reshape(-1)[start:end]
+    return Spread(whole.shape, whole.dtype, [Run(start, part.clone() if copy else part)])
 
 
 def covers(bounds: Sequence[tuple[int, int]], count: int) -> bool:
@@ -175,8 +191,8 @@ _KEPT_SPREAD: dict[Any, Callable[..., Spread | None]] = {
     Tensor.detach: lambda tensor: tensor,
 }
 
-_PROPERTIES = ("shape", "dtype", "device", "layout", "ndim", "is_meta", "is_cpu", "is_cuda", "is_sparse", "nbytes")
-_PROPERTIES += ("itemsize", "requires_grad", "grad_fn", "is_leaf", "is_quantized", "is_nested")
+_PROPERTIES = ["shape", "dtype", "device", "layout", "ndim", "is_meta", "is_cpu", "is_cuda", "is_sparse", "is_nested"]
+_PROPERTIES += ["nbytes", "itemsize", "requires_grad", "grad_fn", "is_leaf", "is_quantized"]
 _SAID_BY_ITSELF = {getattr(Tensor, name).__get__ for name in _PROPERTIES} | {
     Tensor.size,
     Tensor.dim,

@@ -9,10 +9,8 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread
+from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread, share
 from ldm.modules.ema_source import LocalParameters
-
-LARGE = 1 << 16  # bytes from which a tensor that every rank holds is worth sharing out
 
 
 class Shards:
@@ -60,14 +58,10 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
     if not is_left_spread():
         return whole_on_first_rank(state)
     frozen = {name for name, parameter in module.named_parameters() if not isinstance(parameter, DTensor)}
-    return {
-        name: spread(tensor.to_local(), tensor)
-        if isinstance(tensor, DTensor)
-        else shared_out(tensor)
-        if name in frozen and tensor.nbytes >= LARGE
-        else tensor
-        for name, tensor in state.items()
-    }
+    rank, world_size = distributed.get_rank(), distributed.get_world_size()
+    shared = {name: share(state[name], rank, world_size) for name in state if name in frozen}
+    held = {name: spread(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
+    return state | shared | held
 
 
 @torch.no_grad()
@@ -86,13 +80,6 @@ def spread(part: Tensor, like: DTensor) -> Spread:
     (start, length), copy, copies = own_run(like), *_copy(like)
     first, last = length * copy // copies, length * (copy + 1) // copies
     return Spread(like.shape, part.dtype, [Run(start + first, part.detach().reshape(-1)[first:last])])
-
-
-def shared_out(whole: Tensor) -> Spread:
-    """A tensor that every rank holds, of which each writes an equal part."""
-    rank, world = distributed.get_rank(), distributed.get_world_size()
-    first, last = whole.numel() * rank // world, whole.numel() * (rank + 1) // world
-    return Spread(whole.shape, whole.dtype, [Run(first, whole.detach().reshape(-1)[first:last])])
 
 
 def own_run(like: DTensor) -> tuple[int, int]:
