@@ -88,8 +88,8 @@ class LitEma:
     def update(self, step: int) -> None:
         """Tell that optimizer step `step` (counted from 1) is complete; averages if one is due.
 
-        Call it at the end of every accumulation window. Weights with NaN or infinity are left out (`absorb`), which
-        `skipped_nonfinite` counts. RuntimeError while swapped. From an accelerator the weights arrive later
+        Call it at the end of every accumulation window. NaN and infinity are kept out (`absorb`): `skipped_nonfinite`
+        counts the updates that held any. RuntimeError while swapped. From an accelerator the weights arrive later
         (`ldm.modules.ema_pipeline`), so `gate` has to come before the next optimizer step.
         """
         self._refuse_while_swapped("updated")
@@ -233,7 +233,7 @@ class LitEma:
     def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
 
-        step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths;
+        step, last_update and update_every; `start` where it matters; `tracks` of the widths;
         `same_as_ema`, widths for which the main average stands.
         """
         self.settle()
@@ -282,7 +282,7 @@ class LitEma:
         begun = [track for track in self._distinct() if track.shadow is not None]
         if begun and (bad := absorb(begun, tensors, step)):
             self.skipped_nonfinite += 1
-            logger.warning("weights of step %d are not finite and were kept out of the EMA (%d pieces)", step, bad)
+            logger.warning("%d weights of step %d are not finite and were kept out of the EMA", bad, step)
 
     def _begin_due(self) -> None:
         for track in self._distinct():

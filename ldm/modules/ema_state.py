@@ -34,12 +34,10 @@ def compvis_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def track_numbers(track: Track) -> dict[str, Any]:
-    """`last_update`, and what differs from an average that began with the run and was never kept from anything."""
+    """`last_update`, and where its law begins, if not with the run."""
     numbers: dict[str, Any] = {"last_update": track.last_update}
     if track.start:
         numbers["start"] = track.start
-    if track.behind:
-        numbers["behind"] = dict(track.behind)
     return numbers
 
 
@@ -47,7 +45,6 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     """Set what `track_numbers` gave."""
     track.last_update = int(state["last_update"])
     track.start = int(state.get("start", 0))
-    track.behind = {int(piece): int(step) for piece, step in state.get("behind", {}).items()}
 
 
 def gathered(source: Source, parts: dict[str, Tensor]) -> dict[str, Tensor]:
