@@ -96,9 +96,8 @@ def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
 
 def require_background(trainer: Trainer) -> None:
     """Raise `Fault` CFG08 where ranks write parts of a checkpoint together, which cannot go on beside training."""
-    if isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and isinstance(
-        trainer.strategy.checkpoint_io, AtomicIO
-    ):
+    alone = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and not _in_parts(trainer)
+    if alone and isinstance(trainer.strategy.checkpoint_io, AtomicIO):
         return
     raise Fault(
         "CFG08",

@@ -16,9 +16,8 @@ from lightning.pytorch.strategies.strategy import Strategy
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
-from lun.strategies import zero_checkpoint
+from lun.strategies import parts, zero_checkpoint
 from lun.strategies.zero_pieces import Partitions
 from lun.strategies.zero_precision import InsideEngine
 from lun.strategies.zero_rules import (
@@ -134,6 +133,7 @@ class DeepSpeed(DeepSpeedStrategy):
     def init_deepspeed(self) -> None:
         super().init_deepspeed()
         self._forward_redirection = InsideEngine(self.precision_plugin)
+        self.precision_plugin.loss_scaler = getattr(self.model.optimizer, "loss_scaler", None)
         self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device)
 
     @property
@@ -150,10 +150,7 @@ class DeepSpeed(DeepSpeedStrategy):
         return zero_checkpoint.optimizer_state(self.partitions, self._groups)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        if is_left_spread():
-            self.checkpoint_io.save_checkpoint(checkpoint, filepath, storage_options)
-        else:
-            Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+        parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

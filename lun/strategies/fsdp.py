@@ -17,9 +17,8 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
-from lun.strategies import shards
+from lun.strategies import parts, shards
 from lun.strategies.blocks import blocks_of, compute_twice
 
 WHERE = "lightning.trainer.strategy"
@@ -190,10 +189,7 @@ class FSDP(ModelParallelStrategy):
         return shards.optimizer_state(getattr(optimizer, "_optimizer", optimizer))
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        if is_left_spread():
-            self.checkpoint_io.save_checkpoint(checkpoint, filepath, storage_options)
-        else:
-            Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+        parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

@@ -9,8 +9,9 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread, share
+from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread
 from ldm.modules.ema_source import LocalParameters
+from lun.strategies.parts import share_of_parameters
 
 
 class Shards:
@@ -57,11 +58,9 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
     state = module.state_dict()
     if not is_left_spread():
         return whole_on_first_rank(state)
-    frozen = {name for name, parameter in module.named_parameters() if not isinstance(parameter, DTensor)}
-    rank, world_size = distributed.get_rank(), distributed.get_world_size()
-    shared = {name: share(state[name], rank, world_size) for name in state if name in frozen}
     held = {name: spread(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
-    return state | shared | held
+    frozen = share_of_parameters(module, {name: value for name, value in state.items() if name not in held})
+    return {name: held[name] if name in held else frozen[name] for name in state}
 
 
 @torch.no_grad()

@@ -30,7 +30,11 @@ from ldm.checkpoint.shards import with_tensors
 AUTOENCODER = TINY.with_name("tiny-autoencoder.yaml")
 PARAMS = "lightning.trainer.strategy.params"
 FSDP = "lightning.trainer.strategy={target: lun.strategies.fsdp.FSDP, params: {block_size: 500}}"
+DDP = "lightning.trainer.strategy={target: lun.strategies.ddp.DDP}"
 IN_PARTS = f"{PARAMS}.save_distributed_checkpoint=true"
+DDP_IN_PARTS = (
+    "lightning.trainer.strategy={target: lun.strategies.ddp.DDP, params: {save_distributed_checkpoint: true}}"
+)
 SHARDED = ["lightning.trainer.devices=2", FSDP]
 
 
@@ -80,10 +84,11 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path]
     before = load(run / "checkpoints/last.ckpt")
     still = ["--allow", "support", "lightning.trainer.gradient_clip_val=1.0e-30"]
     still += ["model.params.ema_config.params.update_every=100"]
-    ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
+    ddp = ["lightning.trainer.devices=2", DDP, IN_PARTS, *MICRO]
     alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1"]
     assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=7"]) == [0, 0]
     assert ranks(goes_on, run, [*still, *ddp, "lightning.trainer.max_steps=8"]) == [0, 0]
+    assert len([*run.glob("checkpoints/last.ckpt.shards-*/rank-*.safetensors")]) == 2
     assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=9"]) == [0, 0]
     assert goes_on(run, [*still, *alone, "lightning.trainer.max_steps=10"]) == 0
     after = load(run / "checkpoints/last.ckpt")
