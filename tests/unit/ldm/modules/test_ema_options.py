@@ -8,34 +8,12 @@ from concurrent.futures import Future
 import pytest
 import torch
 from diffusers.training_utils import EMAModel
+from support.averages import flat, network, train, weights
 from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.modules.ema import LitEma
 from ldm.modules.ema_profiles import ConstantDecay, HalfLife, PowerDecay
-
-
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4))
-
-
-@torch.no_grad()
-def train(model: nn.Module, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-
-
-def flat(ema: LitEma, track: str = "ema") -> Tensor:
-    shadow = ema.tracks()[track].shadow
-    assert shadow is not None
-    return shadow.flat
-
-
-def weights(model: nn.Module) -> Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-
 
 # Against others
 
