@@ -66,7 +66,7 @@ class AtomicIO(TorchCheckpointIO):
             self._require_space(path.parent)
             self._replace(checkpoint, path)
         if own_rank() == 0:
-            remove_unnamed(path.parent)
+            remove_unnamed(path.parent, of=path.name)
 
     def _replace(self, checkpoint: dict[str, Any], path: Path) -> None:
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")

@@ -20,29 +20,28 @@ def remove_checkpoint(path: Path) -> None:
         remove_unnamed(path.parent)
 
 
-def remove_unnamed(directory: Path) -> None:
-    """Delete the folders of shards in `directory` that no checkpoint there names.
+def remove_unnamed(directory: Path, of: str | None = None) -> None:
+    """Delete the folders of shards in `directory` that no checkpoint there names; of the file `of` alone, if given.
 
     They are what a killed save left, or belong to a checkpoint that was replaced or deleted. A copy of a checkpoint
     under another name keeps its folder; so does one that cannot be read.
     """
-    found = folders_of_shards(directory)
-    if not found:
-        return
-    named: set[Path] = set()
-    for file in directory.glob("*.ckpt"):
+    left = {folder for folder in folders_of_shards(directory) if of in (None, _owner(folder))}
+    owners = {_owner(folder) for folder in left}
+    for file in sorted(directory.glob("*.ckpt"), key=lambda file: file.name not in owners):
+        if not left:
+            return
         if file.is_file():
-            folders = _named_by(file)
-            named |= {folder for folder in found if _is_of(folder, file)} if folders is None else folders
-    for folder in found:
-        if folder not in named:
-            log.debug("removing %s, which no checkpoint names", folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            named = _named_by(file)
+            left -= {folder for folder in left if _owner(folder) == file.name} if named is None else named
+    for folder in left:
+        log.debug("removing %s, which no checkpoint names", folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def size_on_disk(path: Path) -> int:
     """Bytes of a checkpoint and of all shards beside it."""
-    beside = [folder for folder in folders_of_shards(path.parent) if _is_of(folder, path)]
+    beside = [folder for folder in folders_of_shards(path.parent) if _owner(folder) == path.name]
     return path.stat().st_size + sum(file.stat().st_size for folder in beside for file in folder.iterdir())
 
 
@@ -50,9 +49,10 @@ def folders_of_shards(directory: Path) -> list[Path]:
     return [entry for entry in directory.iterdir() if FOLDER.fullmatch(entry.name) and entry.is_dir()]
 
 
-def _is_of(folder: Path, file: Path) -> bool:
+def _owner(folder: Path) -> str:
+    """The name of the checkpoint for which a folder was made."""
     match = FOLDER.fullmatch(folder.name)
-    return match is not None and match["checkpoint"] == file.name
+    return match["checkpoint"] if match else ""
 
 
 def _named_by(file: Path) -> set[Path] | None:

@@ -15,6 +15,7 @@ from torch import distributed
 from ldm.checkpoint.shards import ENTRY, ShardFile, Shards, pour_shard, tensors_in, without_tensors
 from ldm.checkpoint.spread import Spread, covers
 from ldm.errors import Fault
+from lun.callbacks.companions import remove_unnamed
 from lun.callbacks.manifest import HashedFile
 
 log = logging.getLogger(__name__)
@@ -34,9 +35,9 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
     """Write all ranks' runs of `Spread` tensors in `content` into a new folder beside `path`; collective.
 
     Within it every file is whole and on disk, and what the block gets is the checkpoint without these tensors, to be
-    written by rank 0. If it is not, or a rank cannot write its file, the folder is gone afterwards and no old one was
-    touched. `require` is asked on rank 0 and raises OSError where there is no room. Raises OSError on all ranks if one
-    of them cannot write, `Fault` RES04 if elements are missing.
+    written by rank 0. If it is not, or a rank cannot write its file, the folder is gone afterwards and the old one
+    was not touched. `require` is asked on rank 0 and raises OSError where there is no room.
+    Raises OSError on all ranks if one of them cannot write, `Fault` RES04 if elements are missing.
     """
     folder, unfinished = _agreed_folder(path, require)
     try:
@@ -51,8 +52,9 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
         yield without_tensors(content) | {ENTRY: shards.entry()}
     except BaseException:
         if own_rank() == 0:
-            for left in (unfinished, folder):
-                shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            # Not simply the new one: where the error came after the move, the checkpoint names it already.
+            remove_unnamed(path.parent, of=path.name)
         raise
 
 

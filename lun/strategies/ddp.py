@@ -28,14 +28,14 @@ class DDP(DDPStrategy):
     ranks validate different numbers of batches. Gradients are views of the buckets that are reduced, which saves their
     size in memory. The EMA is kept by the ranks together (`Shares`).
 
-    find_unused_parameters   look in every step for parameters without a gradient; without it such a parameter is an
-                             error, as it should be where all are meant to learn
-    static_graph             promise that every step uses the same parameters: the search is then done once
-    bucket_cap_mb            megabytes reduced at a time; 200 to 400 beyond 64 GPUs
-    timeout_minutes          after which a rank that waits for the others gives up
-    process_group_backend    nccl on GPUs, gloo on CPUs unless said otherwise
-    save_distributed_checkpoint   each rank writes an equal part of a checkpoint into a folder beside the .ckpt file,
-                             instead of rank 0 all of it. What reads one kind reads the other
+    find_unused_parameters       look in every step for parameters without a gradient; without it such a parameter is an
+                                 error, as it should be where all are meant to learn
+    static_graph                 promise that every step uses the same parameters: the search is then done once
+    bucket_cap_mb                megabytes reduced at a time; 200 to 400 beyond 64 GPUs
+    timeout_minutes              after which a rank that waits for the others gives up
+    process_group_backend        nccl on GPUs, gloo on CPUs unless said otherwise
+    save_distributed_checkpoint  each rank writes an equal part of a checkpoint into a folder beside the .ckpt file,
+                                 instead of rank 0 all of it. What reads one kind reads the other
     """
 
     def __init__(

@@ -31,14 +31,14 @@ class FSDP(ModelParallelStrategy):
     true) weights are gathered in it, gradients are reduced and weights stepped in float32. Checkpoints are those of one
     process and resume under any strategy and number of ranks.
 
-    block_size                parameters from which a member of a list of layers is gathered on its own
-    activation_checkpointing  compute activations twice instead of keeping them
-    cpu_offload               keep weights and optimizer state in main memory; steps are made there
-    shard_size                ranks that share one copy of the weights, the others hold further copies (HSDP): 8 on
-                              several machines of 8 GPUs; by default all ranks share one
-    timeout_minutes           after which a rank that waits for the others gives up
-    save_distributed_checkpoint   each rank writes its own part of a checkpoint into a folder beside the .ckpt file,
-                              instead of rank 0 all of it: nothing is gathered. What reads one kind reads the other
+    block_size                   parameters from which a member of a list of layers is gathered on its own
+    activation_checkpointing     compute activations twice instead of keeping them
+    cpu_offload                  keep weights and optimizer state in main memory; steps are made there
+    shard_size                   ranks that share one copy of the weights, the others hold further copies (HSDP): 8 on
+                                 several machines of 8 GPUs; by default all ranks share one
+    timeout_minutes              after which a rank that waits for the others gives up
+    save_distributed_checkpoint  each rank writes its own part of a checkpoint into a folder beside the .ckpt file,
+                                 instead of rank 0 all of it: nothing is gathered. What reads one kind reads the other
     """
 
     model: Any

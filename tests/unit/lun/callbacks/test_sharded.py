@@ -35,13 +35,13 @@ def state(share: Callable[[Tensor], Tensor], step: int = 1) -> dict[str, Any]:
     }
 
 
-def part_of(rank: int) -> Callable[[Tensor], Tensor]:
-    """What one of two ranks holds: the first a third of the elements."""
+def part_of(rank: int, first: float = 1 / 3) -> Callable[[Tensor], Tensor]:
+    """What one of two ranks holds: the first a part of the elements, the second the rest."""
 
     def share(whole: Tensor) -> Tensor:
-        cut = whole.numel() // 3
-        first, last = (0, cut) if rank == 0 else (cut, whole.numel())
-        return Spread(whole.shape, whole.dtype, [Run(first, whole.reshape(-1)[first:last])])
+        cut = int(whole.numel() * first)
+        start, end = (0, cut) if rank == 0 else (cut, whole.numel())
+        return Spread(whole.shape, whole.dtype, [Run(start, whole.reshape(-1)[start:end])])
 
     return share
 
@@ -50,16 +50,16 @@ def part_of(rank: int) -> Callable[[Tensor], Tensor]:
 def save(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AtomicIO]:
     """`save(path, step)`: what two ranks write together; rank 1 writes when rank 0 asks how the others fared."""
 
-    def both(path: Path, step: int = 1, io: AtomicIO | None = None, second: Callable[..., Written] | None = None):
+    def both(path: Path, step: int = 1, first: float = 1 / 3, second: Callable[..., Written] | None = None):
         def gathered(own: Written) -> list[Written]:
             (folder,) = [entry for entry in path.parent.iterdir() if entry.name.startswith(f".{path.name}.shards-")]
             write = second or sharded._write_own
-            return [own, write(folder / "rank-00001.safetensors", state(part_of(1), step))]
+            return [own, write(folder / "rank-00001.safetensors", state(part_of(1, first), step))]
 
-        io = io or AtomicIO()
+        io = AtomicIO()
         with left_spread(), monkeypatch.context() as two:
             two.setattr(sharded, "_gathered", gathered)
-            io.save_checkpoint(state(part_of(0), step), path)
+            io.save_checkpoint(state(part_of(0, first), step), path)
         return io
 
     return both
@@ -91,6 +91,12 @@ def test_what_two_ranks_wrote_comes_back_whole_and_to_the_bit(checkpoint: Path) 
     assert sorted(os.listdir(folder_of(checkpoint))) == ["rank-00000.safetensors", "rank-00001.safetensors"]
     assert unreadable(checkpoint) is None and spoilt(checkpoint) is None
     assert peek(checkpoint)["lun"]["position"] == {"step": 1}
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])
+def test_a_rank_may_hold_nothing(tmp_path: Path, save: Callable[..., AtomicIO], first: float) -> None:
+    save(tmp_path / "a.ckpt", first=first)
+    assert unreadable(tmp_path / "a.ckpt") is None and equal(AtomicIO().load_checkpoint(tmp_path / "a.ckpt"))
 
 
 def test_the_small_file_holds_no_large_tensor(tmp_path: Path, checkpoint: Path) -> None:
@@ -175,6 +181,18 @@ def test_a_rank_that_cannot_write_leaves_the_old_checkpoint_and_nothing_else(
         save(checkpoint, step=2, second=second)
     assert sorted(os.listdir(checkpoint.parent)) == before
     assert unreadable(checkpoint) is None and equal(AtomicIO().load_checkpoint(checkpoint))
+
+
+def test_an_error_after_the_move_does_not_take_the_shards_of_what_was_moved(
+    checkpoint: Path, save: Callable[..., AtomicIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(directory: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("lun.callbacks.atomic.flush_directory", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        save(checkpoint, step=2)
+    assert unreadable(checkpoint) is None and equal(AtomicIO().load_checkpoint(checkpoint), step=2)
 
 
 def test_elements_that_no_rank_holds_are_an_error_before_anything_is_replaced(
