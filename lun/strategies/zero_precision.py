@@ -1,7 +1,7 @@
 """DeepSpeed's half precision with autocast around it, so that what has to be in fp32 is."""
 
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -28,6 +28,10 @@ class ZeroPrecision(DeepSpeedPrecision):
         self.device = device
         self.policy = policy
         self.loss_scaler: Any = None  # the engine's, once there is one
+
+    def tensor_init_context(self) -> AbstractContextManager[None]:
+        """Networks are built and read in fp32, by bf16-true as well: the engine's fp32 copies come from them."""
+        return nullcontext()
 
     def convert_module(self, module: nn.Module) -> nn.Module:
         """Left to the engine, which makes its fp32 copies of the weights first."""

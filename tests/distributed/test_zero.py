@@ -109,13 +109,13 @@ def test_an_offloaded_optimizer_ends_at_the_same_weights(ranks: Ranks, adam: tup
     assert max(off(folder, "offloaded")) < 1e-4
 
 
-@pytest.mark.parametrize("stage", [1, 3])
+@pytest.mark.parametrize(("stage", "precision"), [(1, "bf16-mixed"), (3, "bf16-true")])
 def test_in_bfloat16_the_file_holds_the_precise_weights(
-    stage: int, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
+    stage: int, precision: str, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
 ) -> None:
     folder, _ = plain
     name = f"half-{stage}"
-    words = [*tiny(pictures, *SAME), *zero(stage), "lightning.trainer.precision=bf16-mixed"]
+    words = [*tiny(pictures, *SAME), *zero(stage), f"lightning.trainer.precision={precision}"]
     assert ranks(train, folder / name, words) == [0, 0]
     half, one, start = (unet(last(folder / run)) for run in (name, "one", "start"))
     assert any(not weight.equal(weight.bfloat16().float()) for weight in half.values())
