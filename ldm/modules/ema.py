@@ -19,7 +19,7 @@ from ldm.modules.ema_state import (
     compvis_keys,
     fill,
     gathered,
-    load_track,
+    load_tracks,
     take_numbers,
     targets,
     tell_of_others,
@@ -78,7 +78,7 @@ class LitEma:
         self._device = device
         self._threads = threads
         self._source = parameters if not isinstance(parameters, nn.Module | Mapping) else LocalParameters(parameters)
-        compvis_keys(self._source.tensors())
+        compvis_keys(self._source.shapes() if isinstance(self._source, Sharded) else self._source.tensors())
         self._pipeline: Pipeline | None = None
         self._raw: dict[str, Tensor] | None = None
         self.step = self._taken = 0
@@ -88,8 +88,8 @@ class LitEma:
     def update(self, step: int) -> None:
         """Tell that optimizer step `step` (counted from 1) is complete; averages if one is due.
 
-        Call it at the end of every accumulation window. Weights with NaN or infinity are left out (`absorb`), which
-        `skipped_nonfinite` counts. RuntimeError while swapped. From an accelerator the weights arrive later
+        Call it at the end of every accumulation window. NaN and infinity are kept out (`absorb`): `skipped_nonfinite`
+        counts the updates that held any. RuntimeError while swapped. From an accelerator the weights arrive later
         (`ldm.modules.ema_pipeline`), so `gate` has to come before the next optimizer step.
         """
         self._refuse_while_swapped("updated")
@@ -190,7 +190,12 @@ class LitEma:
         Of a sharded model it is whole and rank 0's alone (`Sharded`); that holds for all states below.
         """
         self.settle()
-        return gathered(self._source, dict(self._shadow.views)) if self.started else {}
+        return self.whole(self._main) if self.started else {}
+
+    def whole(self, track: Track) -> dict[str, Tensor]:
+        """One of `tracks` by canonical name, as `averaged_state` is."""
+        assert track.shadow is not None
+        return gathered(self._source, dict(track.shadow.views))
 
     def raw_state(self) -> dict[str, Tensor]:
         """The trained weights by canonical name, also while the averaged ones are in the model.
@@ -233,7 +238,7 @@ class LitEma:
     def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.
 
-        step, last_update and update_every; `start`, `behind` (see `Track`) where they matter; `tracks` of the widths;
+        step, last_update and update_every; `start` where it matters; `tracks` of the widths;
         `same_as_ema`, widths for which the main average stands.
         """
         self.settle()
@@ -254,17 +259,7 @@ class LitEma:
         self._taken = self._main.last_update
         if self._auto:
             self.update_every = int(state["update_every"])
-        stored = state.get("tracks", {})
-        for name, track in self._tracks.items():
-            if track is self._main or (name not in stored and track.shadow is None):
-                continue
-            self._begin(track)
-            if name in stored:
-                load_track(track, self._source, stored[name], rename)
-            else:
-                logger.warning("the checkpoint does not hold the average %s: it begins at step %d", name, self.step)
-        if unknown := sorted(stored.keys() - self._tracks.keys()):
-            logger.warning("the checkpoint's averages %s are not kept here and were left out", ", ".join(unknown))
+        load_tracks(self._tracks, self._source, state.get("tracks", {}), rename, self._begin)
 
     def _average(self) -> None:
         if self.step == self._taken:
@@ -282,7 +277,7 @@ class LitEma:
         begun = [track for track in self._distinct() if track.shadow is not None]
         if begun and (bad := absorb(begun, tensors, step)):
             self.skipped_nonfinite += 1
-            logger.warning("weights of step %d are not finite and were kept out of the EMA (%d pieces)", step, bad)
+            logger.warning("%d weights of step %d are not finite and were kept out of the EMA", bad, step)
 
     def _begin_due(self) -> None:
         for track in self._distinct():

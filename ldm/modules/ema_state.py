@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,10 +17,12 @@ logger = logging.getLogger(__name__)
 Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
 
+T = TypeVar("T")
+
 SCALARS = frozenset({"num_updates", "decay"})
 
 
-def compvis_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def compvis_keys(state: Mapping[str, T]) -> dict[str, T]:
     """`state` under its names without dots, as CompVis stores an EMA; ValueError where two names would become one."""
     names: dict[str, str] = {}
     for name in state:
@@ -34,12 +36,10 @@ def compvis_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def track_numbers(track: Track) -> dict[str, Any]:
-    """`last_update`, and what differs from an average that began with the run and was never kept from anything."""
+    """`last_update`, and where its law begins, if not with the run."""
     numbers: dict[str, Any] = {"last_update": track.last_update}
     if track.start:
         numbers["start"] = track.start
-    if track.behind:
-        numbers["behind"] = dict(track.behind)
     return numbers
 
 
@@ -47,7 +47,6 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     """Set what `track_numbers` gave."""
     track.last_update = int(state["last_update"])
     track.start = int(state.get("start", 0))
-    track.behind = {int(piece): int(step) for piece, step in state.get("behind", {}).items()}
 
 
 def gathered(source: Source, parts: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -73,6 +72,26 @@ def track_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
     """A whole track: its numbers, and `weights` by name on disk (fp32)."""
     assert track.shadow is not None
     return track_numbers(track) | {"weights": rename(gathered(source, dict(track.shadow.views)))}
+
+
+def load_tracks(
+    tracks: Mapping[str, Track],
+    source: Source,
+    stored: Mapping[str, Mapping[str, Any]],
+    rename: Rename,
+    begin: Callable[[Track], None],
+) -> None:
+    """Set what `track_state` gave of each but "ema" itself; one that was not stored begins now, with a warning."""
+    for name, track in tracks.items():
+        if track is tracks["ema"] or (name not in stored and track.shadow is None):
+            continue
+        begin(track)
+        if name in stored:
+            load_track(track, source, stored[name], rename)
+        else:
+            logger.warning("the checkpoint does not hold the average %s: it begins at step %d", name, track.last_update)
+    if unknown := sorted(stored.keys() - tracks.keys()):
+        logger.warning("the checkpoint's averages %s are not kept here and were left out", ", ".join(unknown))
 
 
 @torch.no_grad()

@@ -6,11 +6,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from ldm.modules.ema_lerp import lerp
 from ldm.modules.ema_profiles import PowerDecay, Profile
-from ldm.modules.ema_shadow import Shadow, is_finite
+from ldm.modules.ema_shadow import Shadow
 
 
 @dataclass
@@ -20,7 +20,6 @@ class Track:
     start        the step at which it begins as a copy of the weights; its law counts steps from there
     shadow       None until then, so that it costs no memory
     last_update  the step whose weights were averaged in last
-    behind       {piece: its own last update} for pieces whose weights were not finite since then
     reader       what reads the average beside training (see `hold`)
     """
 
@@ -28,7 +27,6 @@ class Track:
     start: int = 0
     shadow: Shadow | None = None
     last_update: int = 0
-    behind: dict[int, int] = field(default_factory=dict)
     reader: Future[None] | None = field(default=None, compare=False)
 
     def hold(self, job: Future[None]) -> None:
@@ -45,7 +43,6 @@ class Track:
         """Become a copy of the weights of `step`."""
         self.shadow = Shadow(tensors, device)
         self.last_update = step
-        self.behind.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, which nobody reads."""
@@ -62,48 +59,17 @@ def power_tracks(main: Track, widths: Sequence[float]) -> dict[str, Track]:
     return {name: main if main.profile == law else Track(law, main.start) for name, law in profiles.items()}
 
 
-@torch.no_grad()
 def absorb(tracks: Sequence[Track], tensors: Mapping[str, Tensor], step: int) -> int:
-    """Average the weights of `step` into all tracks; returns how many pieces were left out as not finite.
+    """Average the weights of `step` into all tracks, reading them once; returns how many numbers are not finite.
 
-    A piece is checked before anything of it is written, right before it is read again from the cache, since a separate
-    pass over all weights would cost half as much as the update. Pieces left out stay as they were, bit for bit, and
-    their next update covers both intervals. The weights are read once for all tracks.
+    Such a number counts as if it were equal to its average, which it leaves as it is (`ema_lerp`).
     """
-    shadows = [track.shadow for track in tracks if track.shadow is not None]
-    if len(shadows) < len(tracks) or not tracks:
+    flats = [track.shadow.flat for track in tracks if track.shadow is not None]
+    if len(flats) < len(tracks) or not tracks:
         raise RuntimeError("a track takes weights in only once it has begun")
     for track in tracks:
         track.wait()
-    if shadows[0].flat.device.type != "cpu":
-        return _absorb_on_device(tracks, tensors, step)
-    weights = [track.weight(track.last_update, step) for track in tracks]
-    bad: list[int] = []
-    index = -1
-    for index, piece in enumerate(shadows[0].reader.pieces(tensors)):
-        if not is_finite(piece):
-            bad.append(index)
-            continue
-        for track, shadow, weight in zip(tracks, shadows, weights, strict=True):
-            if track.behind and index in track.behind:
-                weight = track.weight(track.behind.pop(index), step)
-            shadow.pieces[index].lerp_(piece, weight)
-    if len(bad) <= index:
-        for track in tracks:
-            track.behind |= {piece: track.behind.get(piece, track.last_update) for piece in bad}
-            track.last_update = step
-    return len(bad)
-
-
-def _absorb_on_device(tracks: Sequence[Track], tensors: Mapping[str, Tensor], step: int) -> int:
-    """The same for averages on an accelerator: all or nothing, with a single wait for the device."""
-    sums = torch.stack([tensor.detach().sum(dtype=torch.float64) for tensor in tensors.values()])
-    if not bool(sums.isfinite().all()):
-        return len(tensors)
+    lost = lerp(flats, list(tensors.values()), [track.weight(track.last_update, step) for track in tracks])
     for track in tracks:
-        assert track.shadow is not None
-        weight = track.weight(track.last_update, step)
-        for name, view in track.shadow.views.items():
-            view.lerp_(tensors[name].detach().to(view.device, view.dtype), weight)
         track.last_update = step
-    return 0
+    return lost

@@ -65,14 +65,6 @@ class EmaSnapshots(AtStepBoundary):
                 where="model.params.ema_config",
                 fix="model.params.ema_config.params.widths=[0.05,0.10], or --base configs/options/ema-power.yaml",
             )
-        if hasattr(trainer.strategy, "ema_source"):
-            raise Fault(
-                "CFG08",
-                "EmaSnapshots cannot be used where weights are spread over the ranks",
-                where="lightning.callbacks: EmaSnapshots",
-                why="snapshots are written by one rank, which holds only its part of the averages",
-                fix="lightning.trainer.strategy=ddp, or lightning.callbacks.ema_snapshots=null",
-            )
         if trainer.max_steps < 1 and self._spacing is None:
             raise Fault(
                 "CFG08",
@@ -82,26 +74,17 @@ class EmaSnapshots(AtStepBoundary):
             )
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
+        module: Any = pl_module
         if self.first:
             self._began = step
-        if not trainer.is_global_zero:
-            return
-        module: Any = pl_module
-        ema = module.model_ema
-        if self.first:
-            clean_leftovers(self._directory(trainer))
+            if trainer.is_global_zero:
+                clean_leftovers(self._directory(trainer))
         if self._spacing is None:
             self._spacing = max(1.0, (trainer.max_steps - step) / self.count)
-        try:
-            self._require_base(trainer, module)
-        except OSError as error:
-            self._tell(trainer, error)
-            return
-        if self._due(step, ema.update_every):
+        due = self._due(step, module.model_ema.update_every)
+        if (self.first or due) and self._has_base(trainer, module) and due:
             self._finish(trainer)
-            for name, track in ema.tracks().items():
-                if name != "ema" and track.last_update > track.start:
-                    self._start(trainer, module, name, track, step)
+            self._take(trainer, module, step)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_train_end(trainer, pl_module)
@@ -140,13 +123,30 @@ class EmaSnapshots(AtStepBoundary):
         tolerance = 1e-6
         return math.floor(step / self._spacing + tolerance) > math.floor((step - every) / self._spacing + tolerance)
 
-    def _require_base(self, trainer: Trainer, module: Any) -> None:
-        """Write the weights that all snapshots are differences to, or find those that the run began with."""
+    def _has_base(self, trainer: Trainer, module: Any) -> bool:
+        """Find the weights that all snapshots are differences to, or write them. Collective."""
         path = self._directory(trainer) / BASE
+        if trainer.strategy.broadcast(trainer.is_global_zero and self._is_there(trainer, path)):
+            return True
+        whole = trainer.strategy.lightning_module_state_dict()  # where ranks share the weights, on rank 0
+        return trainer.strategy.broadcast(trainer.is_global_zero and self._write_base(trainer, path, module, whole))
+
+    def _write_base(self, trainer: Trainer, path: Path, module: Any, whole: dict[str, Tensor]) -> bool:
+        state: Mapping[str, Tensor] = module.to_disk(whole)
+        try:
+            write_safetensors(path, {name: tensor.detach() for name, tensor in state.items()}, {"format": "pt"})
+        except OSError as error:
+            self._tell(trainer, error)
+            return False
+        self._base_sha256 = sha256(path)
+        log.info("saved %s, which snapshots of the EMA are differences to", relative(trainer, path))
+        return True
+
+    def _is_there(self, trainer: Trainer, path: Path) -> bool:
         if path.exists():
             if self.first:
                 self._refuse_another_base(path)
-            return
+            return True
         if self._base_sha256 is not None:
             raise Fault(
                 "MOD01",
@@ -154,11 +154,7 @@ class EmaSnapshots(AtStepBoundary):
                 why="without it neither earlier snapshots can be used nor new ones written",
                 fix="put it back, or go on without: lightning.callbacks.ema_snapshots=null",
             )
-        ema = module.model_ema
-        state: Mapping[str, Tensor] = module.to_disk(module.state_dict() | ema.raw_state())
-        write_safetensors(path, {name: tensor.detach() for name, tensor in state.items()}, {"format": "pt"})
-        self._base_sha256 = sha256(path)
-        log.info("saved %s, which snapshots of the EMA are differences to", relative(trainer, path))
+        return False
 
     def _refuse_another_base(self, path: Path) -> None:
         found = sha256(path)
@@ -172,9 +168,19 @@ class EmaSnapshots(AtStepBoundary):
                 fix="put the run's own file back, or go on without: lightning.callbacks.ema_snapshots=null",
             )
 
-    def _start(self, trainer: Trainer, module: Any, name: str, track: Track, step: int) -> None:
+    def _take(self, trainer: Trainer, module: Any, step: int) -> None:
+        """Begin to write what the tracks are now. Collective where ranks hold them together, track by track."""
+        for name, track in module.model_ema.tracks().items():
+            if name != "ema" and track.last_update > track.start:
+                average = module.model_ema.whole(track)
+                if trainer.is_global_zero:
+                    self._start(trainer, module, name, track, average, step)
+
+    def _start(
+        self, trainer: Trainer, module: Any, name: str, track: Track, average: dict[str, Tensor], step: int
+    ) -> None:
         """Begin to write the snapshot of a track, which stays as it is until that is done."""
-        assert isinstance(track.profile, PowerDecay) and track.shadow is not None and self._base_sha256 is not None
+        assert isinstance(track.profile, PowerDecay) and self._base_sha256 is not None
         about = About(
             track=name,
             sigma_rel=track.profile.sigma_rel,
@@ -190,11 +196,11 @@ class EmaSnapshots(AtStepBoundary):
             if self.first:
                 return  # the attempt that saved what is resumed here wrote it
             path = path.with_name(f"{path.stem}-attempt{about.attempt}.safetensors")
-        average = module.to_disk(dict(track.shadow.views))
+        state = module.to_disk(average)
 
         def write() -> None:
             with TensorFile(path.with_name(BASE)) as base:
-                write_snapshot(path, average, base, about)
+                write_snapshot(path, state, base, about)
             log.info("saved %s of step %d", relative(trainer, path), step)
 
         # One thread that computes with one: it has time until the next update, and training needs the rest.

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from ldm.errors import Fault
+from ldm.place import cache_root
 from lun.data.moments import fill as moments
 from lun.data.moments.cached import Cached, require_cacheable, wanted_entries
 from lun.data.moments.contents import Contents
 from lun.data.moments.encoder import Encoder
 from lun.data.order import Size
-from lun.data.place import cache_root
 from lun.data.shards.filling import Share, fill_together
 from lun.data.texts import fill as texts
 from lun.data.texts.embedder import CachedText

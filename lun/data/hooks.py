@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lun.data.place import cache_root
+from ldm.place import cache_root
 
 
 def call_hooks(dataset: Any) -> None:

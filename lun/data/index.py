@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.place import cache_root
 from lun.data.index_file import read_columns, write_columns
 from lun.data.metadata.columns import Array, Ragged, Strings
 from lun.data.metadata.table import NUMBERS, Table, concatenated
-from lun.data.place import cache_root
 
 log = logging.getLogger(__name__)
 

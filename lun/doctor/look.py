@@ -108,6 +108,14 @@ def torchvision() -> tuple[str | None, str]:
     return metadata.version("torchvision"), ""
 
 
+def compiled() -> bool:
+    """Whether the EMA's kernel can be compiled and loaded here; imports torch."""
+    try:
+        return import_module("ldm.modules.ema_compiled").kernel() is not None
+    except (ImportError, OSError, Fault):
+        return False
+
+
 def vocabulary() -> str:
     """What is wrong with the tokenizer that ships with the program; empty if nothing is."""
     try:

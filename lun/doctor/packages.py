@@ -80,3 +80,11 @@ def examine_vocabulary(error: str) -> Finding:
             "python -m pip install --force-reinstall -c constraints.txt transformers tokenizers",
         )
     return Finding("OK", "tokenizer", "CLIP's vocabulary of 49408 tokens, and a known sentence comes out right")
+
+
+def examine_compiler(works: bool) -> Finding:
+    """The C compiler that the EMA's kernel is made with."""
+    if works:
+        return Finding("OK", "C compiler", "there, and what it makes of the EMA's kernel runs")
+    detail = "none that works: averages of weights (EMA) are moved by torch, which takes longer"
+    return Finding("WARN", "C compiler", detail, "sudo apt install gcc, or your system's own way")

@@ -6,11 +6,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lun.data.place import cache_root
+from ldm.place import cache_root
 from lun.doctor import look
 from lun.doctor.finding import Finding, pasteable
 from lun.doctor.hardware import examine_torch
-from lun.doctor.packages import examine_packages, examine_python, examine_torchvision, examine_vocabulary
+from lun.doctor.packages import (
+    examine_compiler,
+    examine_packages,
+    examine_python,
+    examine_torchvision,
+    examine_vocabulary,
+)
 from lun.doctor.places import examine_commit, examine_disk, examine_permissions, examine_shared_memory
 from lun.launch.record import program_commit
 from lun.launch.usage import version
@@ -38,6 +44,7 @@ def examine(logdir: Path) -> list[Finding]:
         examine_torchvision(*look.torchvision()),
         *examine_packages(look.installed(), look.required(), look.pins()),
         examine_vocabulary(look.vocabulary()),
+        examine_compiler(look.compiled()),
         examine_shared_memory(look.shared_memory()),
         examine_disk(look.free(logdir)),
         examine_permissions({"runs": look.writable(logdir), "caches": look.writable(cache_root())}),

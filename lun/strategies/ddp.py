@@ -6,6 +6,8 @@ from inspect import signature
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
+from lun.strategies.shares import Shares
+
 # Renamed in torch 2.13.
 _SYNC_BUFFERS = (
     "forward_sync_buffers"
@@ -19,7 +21,7 @@ class DDP(DDPStrategy):
 
     Buffers are not broadcast: ours never change by what a rank sees, and a broadcast in every forward would hang where
     ranks validate different numbers of batches. Gradients are views of the buckets that are reduced, which saves their
-    size in memory.
+    size in memory. The EMA is kept by the ranks together (`Shares`).
 
     find_unused_parameters   look in every step for parameters without a gradient; without it such a parameter is an
                              error, as it should be where all are meant to learn
@@ -52,3 +54,8 @@ class DDP(DDPStrategy):
         if getattr(self.lightning_module, "leaves_parameters_unused", False):
             self._ddp_kwargs["find_unused_parameters"] = True
         super().configure_ddp()
+
+    @property
+    def ema_source(self) -> Shares:
+        """What the EMA of this rank averages."""
+        return Shares(self.lightning_module)

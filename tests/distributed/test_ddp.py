@@ -3,13 +3,31 @@
 from pathlib import Path
 
 import pytest
+import torch
 from support.equality import differences, final_state
 from support.ranks import Ranks
 from support.runs import make_shapes, newest_run
 from support.slots import slots
-from support.together import MICRO, ONE, SAME, STILL, averaged, distance, goes_on, last, rows, tiny, train
+from support.together import (
+    MICRO,
+    ONE,
+    SAME,
+    STILL,
+    assert_same_snapshots,
+    averaged,
+    distance,
+    goes_on,
+    last,
+    rows,
+    tiny,
+    train,
+    without_weights,
+)
+from torch import Tensor, nn
 
+from ldm.modules.ema import LitEma
 from lun.data.sampler import Window
+from lun.strategies.shares import Shares
 
 TWO = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp"]
 MASKS = "data.params.train.params.mask=folder"
@@ -36,7 +54,7 @@ def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: dict[str, P
     assert list(two["state_dict"]) == list(one["state_dict"])
     assert two["optimizer_states"][0].keys() == one["optimizer_states"][0].keys()
     assert two["lun"]["position"] == one["lun"]["position"] == {"step": 6, "slot": 24, "images": 24}
-    assert two["ema"] == one["ema"]
+    assert without_weights(two["ema"]) == without_weights(one["ema"])
 
 
 def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:
@@ -58,6 +76,40 @@ def test_everything_beside_the_steps_is_written_once(runs: dict[str, Path]) -> N
     files = [sorted(path.name for path in run.rglob("*") if path.suffix in (".png", ".ckpt")) for run in (two, one)]
     assert files[0] == files[1] and "last.ckpt" in files[0] and "timeline.png" in files[0]
     assert [path.name for path in two.parent.iterdir() if not path.is_symlink()] == [two.name]
+
+
+def test_snapshots_of_the_ema_are_those_of_one_process(runs: dict[str, Path]) -> None:
+    assert_same_snapshots(runs["two"], runs["one"])
+
+
+def averages_in_shares() -> tuple[int, int, dict[str, Tensor], list[Tensor]]:
+    """Weights on this rank and in all, what ranks sent at the end, and weights before, within and after a swap."""
+    torch.manual_seed(0)
+    # In another order of memory, and one more rank than there is to share for the last tensor.
+    module = nn.Sequential(nn.Conv2d(3, 5, 3).to(memory_format=torch.channels_last), nn.Linear(7, 6).bfloat16())
+    ema = LitEma(Shares(module), decay=0.5, warmup=False, update_every=1)
+    for parameter in module.parameters():
+        parameter.data.add_(1)
+    ema.update(1)
+    looks = [torch.cat([p.detach().float().flatten() for p in module.parameters()])]
+    with ema.scope():
+        looks.append(torch.cat([p.detach().float().flatten() for p in module.parameters()]))
+        raw = ema.raw_state()
+    looks.append(torch.cat([p.detach().float().flatten() for p in module.parameters()]))
+    held = sum(tensor.numel() for tensor in ema._source.tensors().values())
+    return held, looks[0].numel(), {"raw." + k: v for k, v in raw.items()} | ema.averaged_state(), looks
+
+
+def test_the_ranks_share_the_averages_and_a_swap_gives_each_all_of_them(ranks: Ranks) -> None:
+    (held, total, state, looks), (other, _, nothing, others) = ranks(averages_in_shares)
+    assert (held, other) == (135, total - 135) and nothing == {}  # the largest tensor, and all others
+    raw, averaged, again = looks
+    assert torch.equal(raw, again) and torch.allclose(averaged, raw - 0.5, atol=2e-2)
+    assert all(torch.equal(a, b) for a, b in zip(looks, others, strict=True))
+    for name in ("0.weight", "0.bias", "1.weight", "1.bias"):
+        assert state[name].dtype == torch.float32
+        assert torch.allclose(state[name], state["raw." + name].float() - 0.5, atol=5e-3)  # bfloat16 rounds
+    assert torch.equal(torch.cat([state["raw." + name].float().flatten() for name in list(state)[-4:]]), raw)
 
 
 def test_adam_with_clipping_and_accumulation_ends_at_the_weights_of_one_process(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
@@ -74,8 +75,33 @@ def busy(validation: Path) -> list[str]:
         "callbacks.often": "{target: lun.callbacks.Checkpoint, params: {filename: often, every_n_train_steps: 3}}",
         "callbacks.best": "{target: lun.callbacks.Checkpoint, params: {filename: 'best-{step}', "
         "monitor: val/loss_simple_ema, dirpath: checkpoints/monitor}}",
+        "callbacks.snapshots": "{target: lun.callbacks.EmaSnapshots, params: {count: 2}}",
         "callbacks.slots": "{target: support.slots.RecordSlots}",
         "trainer.val_check_interval": "2",
     }
     validated = f"data.params.validation={{target: lun.data.local.Local, params: {{data_root: {validation}, size: 8}}}}"
-    return ["--allow", "support", validated, *(f"lightning.{name}={value}" for name, value in recipes.items())]
+    widths = "model.params.ema_config.params.widths=[0.1]"
+    return ["--allow", "support", validated, widths, *(f"lightning.{name}={value}" for name, value in recipes.items())]
+
+
+def without_weights(ema: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of an EMA's state."""
+    tracks = {name: {k: v for k, v in track.items() if k != "weights"} for name, track in ema.get("tracks", {}).items()}
+    return {**ema, "tracks": tracks}
+
+
+def snapshots(logs: Path) -> dict[str, dict[str, Tensor]]:
+    """{file: its tensors} of the newest run's snapshots of the EMA, and of what they are differences to."""
+    folder = newest_run(logs) / "ema-snapshots"
+    return {path.name: load_file(path) for path in sorted(folder.glob("*.safetensors"))}
+
+
+def assert_same_snapshots(found: Path, wanted: Path) -> None:
+    """Both runs wrote the same files, and the same averages up to rounding."""
+    two, one = snapshots(found), snapshots(wanted)
+    assert list(two) == list(one) and len(one) == 3
+    for name, tensors in one.items():
+        assert two[name].keys() == tensors.keys()
+        for key, tensor in tensors.items():
+            off, size = (two[name][key].float() - tensor.float()).norm(), tensor.float().norm()
+            assert off <= 2e-3 * size, f"{name}: {key} is {off / size:.1e} off"  # half precision rounds by 5e-4

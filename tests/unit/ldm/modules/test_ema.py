@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch import Tensor, nn
+from support.averages import flat, network, one_number, train
+from torch import nn
 
 from ldm.modules.ema import LitEma
 from ldm.modules.ema_profiles import ConstantDecay, HalfLife, InverseGamma, PowerDecay, Profile
@@ -15,28 +16,6 @@ PROFILES: list[Profile] = [
     PowerDecay(0.10),
     InverseGamma(power=0.8),
 ]
-
-
-def network(dtype: torch.dtype = torch.float32) -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4)).to(dtype)
-
-
-@torch.no_grad()
-def train(model: nn.Module, seed: int) -> None:
-    """A stand-in for one optimizer step."""
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
-
-
-def flat(ema: LitEma) -> Tensor:
-    return torch.cat([view.flatten() for view in ema.averaged_state().values()])
-
-
-def one_number(value: float, dtype: torch.dtype = torch.float32) -> tuple[dict[str, nn.Parameter], nn.Parameter]:
-    parameter = nn.Parameter(torch.full((4,), value, dtype=dtype))
-    return {"w": parameter}, parameter
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=repr)

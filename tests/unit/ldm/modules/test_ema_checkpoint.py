@@ -4,27 +4,11 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from support.averages import flat, network, train
+from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.modules.ema import LitEma, compvis_keys
-
-
-def network(dtype: torch.dtype = torch.float32) -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4)).to(dtype)
-
-
-@torch.no_grad()
-def train(model: nn.Module, seed: int) -> None:
-    """A stand-in for one optimizer step."""
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
-
-
-def flat(ema: LitEma) -> Tensor:
-    return torch.cat([view.flatten() for view in ema.averaged_state().values()])
 
 
 def test_checkpoint_keys_are_those_of_compvis() -> None:

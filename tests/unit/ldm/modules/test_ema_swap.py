@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from support.averages import flat, network, one_number, train
 from torch import Tensor, nn
 
 from ldm.modules.ema import LitEma
@@ -11,30 +12,8 @@ from ldm.modules.ema import LitEma
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
-def network(dtype: torch.dtype = torch.float32) -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Linear(3, 4)).to(dtype)
-
-
-@torch.no_grad()
-def train(model: nn.Module, seed: int) -> None:
-    """A stand-in for one optimizer step."""
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
-
-
 def bits(model: nn.Module) -> list[Tensor]:
     return [parameter.detach().clone().view(torch.uint8) for parameter in model.parameters() if parameter.dim()]
-
-
-def flat(ema: LitEma) -> Tensor:
-    return torch.cat([view.flatten() for view in ema.averaged_state().values()])
-
-
-def one_number(value: float, dtype: torch.dtype = torch.float32) -> tuple[dict[str, nn.Parameter], nn.Parameter]:
-    parameter = nn.Parameter(torch.full((4,), value, dtype=dtype))
-    return {"w": parameter}, parameter
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -165,14 +165,3 @@ def test_training_goes_on_while_one_is_written_and_the_next_update_waits(
     training(8, EmaSnapshots(count=2), module=averaging()).fit()
     assert len(held) == len(done) == 4 and all(job.done() for job in held)
     assert names(tmp_path) == ["base.safetensors", *sorted(done)]
-
-
-def test_where_weights_are_spread_over_the_ranks_they_are_refused_before_the_first_step(
-    training, averaging, tmp_path: Path
-) -> None:
-    run = training(4, EmaSnapshots(count=2), module=averaging())
-    run.trainer.strategy.ema_source = run.module.model_ema  # as FSDP's and DeepSpeed's have
-    with pytest.raises(Fault) as caught:
-        run.fit()
-    assert caught.value.id == "CFG08" and "strategy=ddp" in caught.value.fix
-    assert run.module.position.step == 0 and not (tmp_path / "ema-snapshots").exists()

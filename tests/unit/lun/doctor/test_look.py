@@ -101,3 +101,9 @@ def test_the_program_asks_for_what_pyproject_says_and_is_pinned() -> None:
 def test_a_folder_that_is_not_there_yet_counts_as_the_one_above(tmp_path: Path) -> None:
     assert look.writable(tmp_path / "a/b") and look.free(tmp_path / "a/b") > 0
     assert look.shared_memory(tmp_path / "shm") is None
+
+
+@pytest.mark.parametrize("kernel", [None, object()])
+def test_a_kernel_that_cannot_be_made_is_seen(kernel: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldm.modules.ema_compiled.kernel", lambda: kernel)
+    assert look.compiled() is (kernel is not None)

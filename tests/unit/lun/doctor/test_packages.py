@@ -3,7 +3,13 @@
 import pytest
 from packaging.requirements import Requirement
 
-from lun.doctor.packages import examine_packages, examine_python, examine_torchvision, examine_vocabulary
+from lun.doctor.packages import (
+    examine_compiler,
+    examine_packages,
+    examine_python,
+    examine_torchvision,
+    examine_vocabulary,
+)
 
 NEEDS = [Requirement("omegaconf>=2.4,<2.5"), Requirement("torch>=2.9")]
 HERE = {"omegaconf": "2.4.0", "torch": "2.13.0+cpu"}
@@ -63,3 +69,7 @@ def test_a_torchvision_that_does_not_fit_fails_and_goes() -> None:
 @pytest.mark.parametrize(("error", "level"), [("", "OK"), ("it has 2 tokens instead of 49408", "FAIL")])
 def test_a_tokenizer_without_its_vocabulary_fails(error: str, level: str) -> None:
     assert examine_vocabulary(error).level == level
+
+
+def test_without_a_compiler_training_works_but_not_as_it_could() -> None:
+    assert (examine_compiler(True).level, examine_compiler(False).level) == ("OK", "WARN")

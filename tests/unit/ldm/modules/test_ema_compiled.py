@@ -1,0 +1,57 @@
+"""The compiled kernel: made once, found again, and never missed."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from ldm.modules import ema_compiled
+
+needs_compiler = pytest.mark.skipif(ema_compiled.kernel() is None, reason="no C compiler here")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a kernel that was not asked for yet."""
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    ema_compiled.kernel.cache_clear()
+    yield tmp_path
+    ema_compiled.kernel.cache_clear()
+
+
+@needs_compiler
+def test_it_is_compiled_once_and_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ema_compiled.kernel() is not None
+    (made,) = (cache / "compiled").iterdir()
+    ema_compiled.kernel.cache_clear()
+    monkeypatch.setattr(ema_compiled.subprocess, "run", lambda *words, **options: pytest.fail("compiled again"))
+    assert ema_compiled.kernel() is not None and made.exists()
+
+
+@needs_compiler
+def test_another_processor_gets_a_file_of_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ema_compiled.kernel()
+    ema_compiled.kernel.cache_clear()
+    monkeypatch.setattr(ema_compiled, "_processor", lambda: "flags: another")
+    ema_compiled.kernel()
+    assert len(list((cache / "compiled").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("compiler", "said"),
+    [("no-such-compiler", "no C compiler (no-such-compiler)"), ("false", "returned non-zero exit status 1")],
+)
+def test_without_a_compiler_that_works_torch_averages_and_that_is_told(
+    cache: Path, compiler: str, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    with caplog.at_level(logging.INFO):
+        assert ema_compiled.kernel() is None
+    assert said in caplog.text and "moved by torch" in caplog.text
+    assert not any((cache / "compiled").glob("*.so")) if (cache / "compiled").exists() else True
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cache / "compiled").write_text("a file where the folder should be")
+    assert ema_compiled.kernel() is None
