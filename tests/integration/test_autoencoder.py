@@ -281,9 +281,10 @@ def mean_colours(root: Path, side: int) -> float:
 
 
 def test_from_noise_it_learns_to_draw_pictures_that_it_never_saw(train: Train, repo_root: Path) -> None:
-    """200 steps, discriminator included from step 170 on: 4.4 dB more than their mean colours (8 more than one for all).
+    """200 steps, discriminator included from step 170 on: 4.2 dB above mean colours, of which each picture has its own.
 
-    With its encoder left at random, or shown one picture and judged by another, it stays below them.
+    With its encoder left at random, or shown one picture and judged by another, it stays below them. One colour for
+    all pictures, the best that a network can do which does not look at them, is 3.5 dB worse yet.
     """
     data = repo_root / "configs/demo/data"
     validation = {
