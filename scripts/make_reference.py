@@ -54,6 +54,11 @@ TARGETS = {
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
     "Sizes (`data.params.buckets`)": ["lun.data.buckets.Buckets"],
     "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],
+    "Several devices (`lightning.trainer.strategy`)": [
+        "lun.strategies.ddp.DDP",
+        "lun.strategies.fsdp.FSDP",
+        "lun.strategies.deepspeed.DeepSpeed",
+    ],
     "Callbacks (`lightning.callbacks.NAME`)": [
         "lun.callbacks.ImageLogger",
         "lun.callbacks.Checkpoint",

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
+from ldm.checkpoint.shards import Shards, not_whole, with_tensors
 from ldm.checkpoint.sniff import bare_pickle, readable_size, require_undamaged, sniff
 from ldm.checkpoint.state import State
 from ldm.checkpoint.write import HASH
@@ -60,7 +61,10 @@ def read_state_dict(path: str | Path) -> State:
 
 
 def read_content(path: str | Path) -> Content:
-    """Tensors as `read_state_dict` gives them, with the facts that the file stores beside them."""
+    """Tensors as `read_state_dict` gives them, with the facts that the file stores beside them.
+
+    Those that a sharded checkpoint keeps in files beside it are read when they are needed, one at a time.
+    """
     path = Path(path)
     if path.is_file():
         kind = sniff(path)
@@ -68,17 +72,17 @@ def read_content(path: str | Path) -> Content:
             require_undamaged(path)
         elif kind == "safetensors":
             warn_of_another_hash(path)
-    return _unchecked(path)
+    return _unchecked(path, _with_undamaged_shards)
 
 
-def _unchecked(path: Path) -> Content:
+def _unchecked(path: Path, completed: Callable[[Any, Path], Any]) -> Content:
     if not path.is_file():
         raise missing(path)
     kind = sniff(path)
     if kind == "safetensors":
         with _safetensors_faults(path):
             return Content(_named(load_file(path), path), _header_text(path))
-    content = _read_torch(path, zipped=kind == "zip")
+    content = completed(_read_torch(path, zipped=kind == "zip"), path)
     content = content if isinstance(content, Mapping) else {}
     wrapped = content.get("state_dict")
     named = wrapped if isinstance(wrapped, Mapping) else content
@@ -93,8 +97,15 @@ def read_outline(path: str | Path) -> Content:
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118, it is no mapping
             named = {key: torch.empty(shape, device="meta") for key, shape in shapes.items()}
             return Content(_named(named, path), _header_text(path))
-    content = _unchecked(path)
+    content = _unchecked(path, lambda content, _: content)
     return Content({key: value.to("meta") for key, value in content.state.items()}, content.facts)
+
+
+def _with_undamaged_shards(content: Any, path: Path) -> Any:
+    shards = Shards.of(content, path)
+    if shards is not None and (reason := shards.differ()):
+        raise not_whole(path, reason)
+    return content if shards is None else with_tensors(content, path)
 
 
 @contextmanager

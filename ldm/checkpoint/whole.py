@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ldm.checkpoint.families import Family, named_parts, unet_family
 from ldm.checkpoint.parts import Parts, split_parts
 from ldm.checkpoint.read import read_outline
+from ldm.checkpoint.shards import Shards
 from ldm.checkpoint.sniff import readable_size
 from ldm.checkpoint.source import Source, find_source, find_weights, read_config
 from ldm.checkpoint.state import State
@@ -85,11 +86,12 @@ class Checkpoint:
         """Recognise what is here. Raises `Fault` as `read` does."""
         files = [file for source in self.sources.values() for file in source.files]
         parts, facts = self.outline, self._facts()
+        beside = Shards.of(facts, self.path)
         count = sum(bool(part) for part in (parts.unet, parts.first_stage, parts.cond_stage))
         layout: Layout = "diffusers" if len(self.sources) > 1 else "ldm" if count > 1 else "one part"
         return Description(
             self.given,
-            sum(file.stat().st_size for file in files),
+            sum(file.stat().st_size for file in files) + (beside.size if beside else 0),
             layout,
             unet_family(parts.unet),
             self._prediction(facts),

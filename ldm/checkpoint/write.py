@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -50,21 +50,29 @@ def write_safetensors(
     A mapping that makes its tensors when asked is asked for one at a time, and more than once. Raises OSError as the
     file system does, and `Fault` MOD07 for a number that does not fit into its type.
     """
+    with replacing(Path(path)) as file:
+        pour_safetensors(file, tensors, metadata, types)
+
+
+def pour_safetensors(
+    file: Any, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, types: Types | None = None
+) -> None:
+    """The same into a file that is open; it is written from its beginning to its end, but for a hash in `metadata`."""
     types = types or {}
     stored = {name: types.get(name, tensor.dtype) for name, tensor in tensors.items()}
     # wide types first, so that every tensor stays aligned
     order = sorted(tensors, key=lambda name: (-stored[name].itemsize, name))
     metadata = dict(metadata or {}) | ({HASH: NO_HASH} if HASH in (metadata or {}) else {})
-    with replacing(Path(path)) as file:
-        file.write(_header(order, tensors, stored, metadata))
-        digest = hashlib.sha256()
-        for name in order:
-            content = _bytes(narrowed(name, tensors[name], stored[name]))
-            digest.update(content)
-            file.write(content)
+    file.write(_header(order, tensors, stored, metadata))
+    digest = hashlib.sha256()
+    for name in order:
+        content = _bytes(narrowed(name, tensors[name], stored[name]))
         if HASH in metadata:
-            file.seek(0)
-            file.write(_header(order, tensors, stored, metadata | {HASH: "0x" + digest.hexdigest()}))
+            digest.update(content)
+        file.write(content)
+    if HASH in metadata:
+        file.seek(0)
+        file.write(_header(order, tensors, stored, metadata | {HASH: "0x" + digest.hexdigest()}))
 
 
 def write_torch(path: str | Path, tensors: State, types: Types | None = None) -> None:

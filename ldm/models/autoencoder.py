@@ -145,11 +145,15 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """(b, 3, h, w) in [-1, 1]."""
         return batch[self.image_key].movedim(-1, 1)
 
+    def moments(self, batch: Mapping[str, Any]) -> Tensor:
+        """Of the latents of a batch's pictures, wherever that lies: (b, 2 z, h/f, w/f)."""
+        return self.encode_moments(self.pictures(batch).to(self.device))
+
     def reconstruct(self, batch: Mapping[str, Any]) -> tuple[Tensor, Posterior]:
         """A batch's pictures encoded, sampled with their own draws, and decoded: (b, 3, h, w)."""
         frozen = self.only_decoder or self.position.step < self.encoder_frozen_steps
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            posterior = Posterior.of(self.encode_moments(self.pictures(batch)))
+            posterior = Posterior.of(self.moments(batch))
         return self.decode(posterior.sample(self._noise(batch, posterior))), posterior
 
     def _noise(self, batch: Mapping[str, Any], posterior: Posterior) -> Tensor:
@@ -195,7 +199,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         data = getattr(self.trainer, "datamodule", None)
         if self.position.step == 0 and data is not None and data.has("validation"):
             with self.trainer.precision_plugin.forward_context():
-                self._drift.remember(self, iter(data.val_dataloader()))
+                self._drift.remember(self.moments, iter(data.val_dataloader()))
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         """One micro-batch; at the end of a window the generator steps, then the discriminator on what it was shown.

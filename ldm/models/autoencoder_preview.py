@@ -1,21 +1,34 @@
 """Pictures of an autoencoder for people: inputs, reconstructions, differences and decoded noise."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from torch import Tensor
 
+from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
+from ldm.modules.ema import LitEma
 from ldm.modules.posterior import Posterior
 
-if TYPE_CHECKING:
-    from ldm.models.autoencoder import AutoencoderKL
+
+class Previewed(Protocol):
+    """The side of an autoencoder that pictures are drawn from; `ldm.models.autoencoder.AutoencoderKL` is one."""
+
+    model_ema: LitEma | None
+
+    def draws(self, batch: Mapping[str, Any]) -> BatchDraws: ...
+
+    def pictures(self, batch: Mapping[str, Any]) -> Tensor: ...
+
+    def encode_moments(self, x: Tensor) -> Tensor: ...
+
+    def decode(self, z: Tensor) -> Tensor: ...
+
+    def ema_scope(self) -> AbstractContextManager[None]: ...
 
 
-def log_images(
-    model: AutoencoderKL, batch: dict[str, Any], count: int, sample: bool, averaged: bool
-) -> dict[str, Tensor]:
+def log_images(model: Previewed, batch: dict[str, Any], count: int, sample: bool, averaged: bool) -> dict[str, Tensor]:
     """Of the first `count` pictures of a batch, each (n, 3, h, w) in about [-1, 1]:
 
     inputs, reconstructions of their most likely latents, the differences (grey is none), decoded noise if `sample`,
@@ -34,7 +47,7 @@ def log_images(
     return shown
 
 
-def most_likely(model: AutoencoderKL, real: Tensor) -> tuple[Tensor, Tensor]:
+def most_likely(model: Previewed, real: Tensor) -> tuple[Tensor, Tensor]:
     """Pictures encoded without noise and decoded, and the latents between: (b, 3, h, w) and (b, z, h/f, w/f)."""
     latents = Posterior.of(model.encode_moments(real)).mean
     return model.decode(latents).float(), latents

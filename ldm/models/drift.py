@@ -1,17 +1,12 @@
 """How far an autoencoder's latents have moved while it was trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ldm.modules.posterior import Posterior
-
-if TYPE_CHECKING:
-    from ldm.models.autoencoder import AutoencoderKL
 
 PICTURES = 16
 
@@ -37,10 +32,10 @@ class Drift:
             self._start = dict(zip(state["slots"].tolist(), state["means"], strict=True))
 
     @torch.no_grad()
-    def remember(self, model: AutoencoderKL, batches: Iterable[Mapping[str, Any]]) -> None:
-        """Encode the first pictures of validation with the weights as they are now."""
+    def remember(self, moments: Callable[[Mapping[str, Any]], Tensor], batches: Iterable[Mapping[str, Any]]) -> None:
+        """The latents of the first pictures of validation as `moments` encodes a batch of them now."""
         for batch in batches:
-            means = Posterior.of(model.encode_moments(model.pictures(batch).to(model.device))).mean
+            means = Posterior.of(moments(batch)).mean
             rows = zip(batch["slot"].tolist(), means.cpu(), strict=True)
             self._start |= {slot: mean for slot, mean in rows if slot >= 0}
             if len(self._start) >= PICTURES:

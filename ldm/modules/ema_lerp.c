@@ -19,7 +19,7 @@ typedef struct {
 
 static inline float fused(float a, float b, float c)
 {
-#ifdef __FP_FAST_FMAF
+#if defined(__FP_FAST_FMAF) || defined(__FMA__)
     return __builtin_fmaf(a, b, c);
 #else
     return a * b + c;

@@ -14,10 +14,14 @@ from typing import IO, Any, cast
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
+from ldm.checkpoint.shards import Shards, with_tensors
+from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
 from lun.callbacks.background import Background
+from lun.callbacks.companions import remove_unnamed
 from lun.callbacks.footprint import amount
 from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
+from lun.callbacks.sharded import flush_directory, own_rank, shards_beside
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +51,24 @@ class AtomicIO(TorchCheckpointIO):
     ) -> None:
         """Write `checkpoint` to `path`; on any error the old file stays as it was and nothing is left behind.
 
+        Where states are left spread (`ldm.checkpoint.spread`) all ranks call it and each writes its own part into a
+        folder beside `path`; the file that names the folder is moved to its place when all of them are on disk.
         Raises OSError or RuntimeError (torch's zip writer hides a full disk in one) if the file cannot be written, and
         `Fault` RES04 if it could not be read again.
         """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._require_space(path.parent)
+        if is_left_spread():
+            with shards_beside(path, checkpoint, lambda: self._require_space(path.parent)) as small:
+                if own_rank() == 0:
+                    self._replace(small, path)
+        else:
+            self._require_space(path.parent)
+            self._replace(checkpoint, path)
+        if own_rank() == 0:
+            remove_unnamed(path.parent, of=path.name)
+
+    def _replace(self, checkpoint: dict[str, Any], path: Path) -> None:
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         try:
             with open(temporary, "wb") as file:
@@ -67,8 +83,9 @@ class AtomicIO(TorchCheckpointIO):
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        _flush_directory(path.parent)
-        self.written, self.expected = path, hashed.size
+        flush_directory(path.parent)
+        shards = Shards.of(checkpoint, path)
+        self.written, self.expected = path, hashed.size + (shards.size if shards else 0)
         ours = checkpoint.get("lun") or {}
         with suppress(OSError):  # the file is whole; without a manifest its own checksums are compared
             hashed.manifest(ours.get("position", {}).get("step"), ours.get("attempt")).write(path)
@@ -85,8 +102,12 @@ class AtomicIO(TorchCheckpointIO):
         map_location: Callable[..., Any] | None = lambda storage, _: storage,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """Read a checkpoint of tensors and plain values; one without optimizer state (2022) starts that afresh."""
-        checkpoint: dict[str, Any] = torch.load(path, map_location=map_location, weights_only=True)
+        """Read a checkpoint of tensors and plain values; one without optimizer state (2022) starts that afresh.
+
+        Tensors that lie beside it are read when they are needed.
+        """
+        loaded = torch.load(path, map_location=map_location, weights_only=True)
+        checkpoint = with_tensors(loaded, Path(path))
         if "optimizer_states" not in checkpoint:
             log.warning("%s has no optimizer state: optimizer and schedule start afresh", path)
         # Lightning restores nothing, not even through callbacks, where it does not find these.
@@ -100,15 +121,27 @@ def unreadable(path: Path) -> str | None:
     its manifest, and without one with the checksums of the zip file that it is.
     """
     try:
-        if manifest := Manifest.read(path):
-            if reason := manifest.differs(path):
-                return reason
-        elif damaged := _damaged_part(path):
-            return f"its part {damaged} is damaged"
-        torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        content = _read_undamaged(path)
+        shards = Shards.of(content, path)
+        return None if shards is None else shards.differ()
     except Exception as error:  # damage can make the reader of zip files or pickles fail in any way
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
-    return None
+        return _reason(error)
+
+
+def _read_undamaged(path: Path) -> dict[str, Any]:
+    """A checkpoint without what lies beside it; raises anything at all, with the reason in words, if it is damaged."""
+    if manifest := Manifest.read(path):
+        if reason := manifest.differs(path):
+            raise ValueError(reason)
+    elif damaged := _damaged_part(path):
+        raise ValueError(f"its part {damaged} is damaged")
+    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return content
+
+
+def _reason(error: Exception) -> str:
+    text = error.why if isinstance(error, Fault) else str(error)
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _damaged_part(path: Path) -> str | None:
@@ -117,7 +150,10 @@ def _damaged_part(path: Path) -> str | None:
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds, its tensors left on disk until they are looked at; empty if it cannot be opened."""
+    """What a checkpoint holds, its tensors left on disk until they are looked at; empty if it cannot be opened.
+
+    Tensors that lie in files beside it are on the meta device: `ldm.checkpoint.shards.with_tensors` finds them.
+    """
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception:  # as in `unreadable`; whoever needs the reason asks there
@@ -130,19 +166,27 @@ def spoilt(path: Path) -> str | None:
 
     Infinite values are no such sign: masks of text encoders hold them.
     """
-    for name, tensor in peek(path).get("state_dict", {}).items():
+    for name, tensor in with_tensors(peek(path), path).get("state_dict", {}).items():
         if torch.is_tensor(tensor) and bool(tensor.isnan().any()):
             return f"its weights {name} hold NaN"
     return None
 
 
 def clean_leftovers(directory: Path) -> None:
-    """Remove half-written files whose writer is dead. One with our own number is of an earlier process."""
-    for path in directory.rglob(".*.tmp-*"):
+    """Remove half-written files whose writer is dead, and shards that no checkpoint names.
+
+    One with our own number is of an earlier process.
+    """
+    for path in [*directory.rglob(".*.tmp-*")]:
         match = _TEMPORARY.fullmatch(path.name)
         if match and not _lives(int(match[1])):
             log.info("removing %s, left by a killed process", path)
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    for folder in {path.parent for path in directory.rglob("*.ckpt.shards-*")}:
+        remove_unnamed(folder)
 
 
 def _lives(pid: int) -> bool:
@@ -158,22 +202,12 @@ def _lives(pid: int) -> bool:
 
 
 def _prove(path: Path) -> None:
-    if reason := unreadable(path):
+    try:
+        _read_undamaged(path)
+    except Exception as error:
         raise Fault(
             "RES04",
             "checkpoints of this run could not be resumed",
-            why=reason,
+            why=_reason(error),
             fix="let models, data and callbacks put only tensors and plain Python values into their state",
-        )
-
-
-def _flush_directory(directory: Path) -> None:
-    """Make the move itself survive a power loss, where the system can."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError:  # Windows cannot open directories
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        ) from error

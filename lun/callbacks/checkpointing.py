@@ -13,9 +13,9 @@ from lightning.pytorch import LightningModule, Trainer
 from ldm.errors import Fault
 from lun.callbacks.agreement import Agreement
 from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.companions import remove_checkpoint
 from lun.callbacks.contract import data_of, step_of
 from lun.callbacks.final import FinalCheckpoint
-from lun.callbacks.manifest import remove_checkpoint
 from lun.callbacks.monitoring import never_logged, validates
 from lun.callbacks.names import check_template, field_names, file_name
 from lun.callbacks.position import follower

@@ -67,15 +67,13 @@ class HashedFile:
     def flush(self) -> None:
         self.file.flush()
 
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
     def manifest(self, step: int | None, attempt: int | None) -> Manifest:
-        return Manifest(self.size, self._hash.hexdigest(), step, attempt)
+        return Manifest(self.size, self.sha256, step, attempt)
 
 
 def manifest_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
-
-
-def remove_checkpoint(path: Path) -> None:
-    """Delete a checkpoint and its manifest, where they are; never the file without what speaks of it."""
-    manifest_path(path).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
@@ -9,6 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.utils import get_total_norm
 
+from ldm.checkpoint.spread import left_spread
 from ldm.errors import Fault
 from lun.callbacks.atomic import AtomicIO, clean_leftovers
 from lun.callbacks.position import follower
@@ -20,6 +22,13 @@ def prepare_saving(trainer: Trainer, directory: Path) -> None:
     """Put `AtomicIO` in the place of Lightning's own writer and clear what killed writers left below `directory`."""
     if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
         trainer.strategy.checkpoint_io = AtomicIO()
+    if _in_parts(trainer) and not isinstance(trainer.strategy.checkpoint_io, AtomicIO):
+        raise Fault(
+            "CFG08",
+            f"{type(trainer.strategy.checkpoint_io).__name__} cannot write checkpoints in parts",
+            where="lightning.trainer.plugins",
+            fix="leave it out, or lightning.trainer.strategy.params.save_distributed_checkpoint=false",
+        )
     if trainer.is_global_zero:
         clean_leftovers(directory)
 
@@ -51,20 +60,26 @@ def try_without_asking(trainer: Trainer) -> None:
 
 
 def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | None:
-    """Save the whole training state to `path` (rank 0's counts); all ranks call it, rank 0 writes.
+    """Save the whole training state to `path` (rank 0's counts); all ranks call it, rank 0 writes, or each its part.
 
     A file that cannot be written is no reason to end a run: the error is returned, on all ranks, and the old file is as
     it was. Errors in gathering the state are raised.
     """
     path = Path(trainer.strategy.broadcast(str(path)))
-    checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
     failure: OSError | RuntimeError | None = None
-    try:
-        trainer.strategy.save_checkpoint(checkpoint, path)
-    except (OSError, RuntimeError) as error:
-        failure = error
+    with left_spread() if _in_parts(trainer) else nullcontext():
+        checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+        try:
+            trainer.strategy.save_checkpoint(checkpoint, path)
+        except (OSError, RuntimeError) as error:
+            failure = error
     reason = trainer.strategy.broadcast(None if failure is None else cause(failure))
     return failure if failure is not None or reason is None else OSError(reason)
+
+
+def _in_parts(trainer: Trainer) -> bool:
+    """Whether each rank writes the weights that it holds, as the strategy's `save_distributed_checkpoint` says."""
+    return bool(getattr(trainer.strategy, "saves_in_parts", False))
 
 
 def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
@@ -81,9 +96,8 @@ def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
 
 def require_background(trainer: Trainer) -> None:
     """Raise `Fault` CFG08 where ranks write parts of a checkpoint together, which cannot go on beside training."""
-    if isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and isinstance(
-        trainer.strategy.checkpoint_io, AtomicIO
-    ):
+    alone = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and not _in_parts(trainer)
+    if alone and isinstance(trainer.strategy.checkpoint_io, AtomicIO):
         return
     raise Fault(
         "CFG08",

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ldm.checkpoint.spread import left_spread
 from ldm.errors import Fault
 from lun.callbacks.atomic import AtomicIO
 from lun.callbacks.checkpointing import Checkpoint
+from lun.callbacks.companions import size_on_disk
 from lun.callbacks.contract import step_of
 from lun.callbacks.footprint import amount, footprint
 from lun.callbacks.saving import run_directory
@@ -27,7 +29,8 @@ class DiskSpace(Callback):
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        size = footprint(pl_module, trainer.optimizers).checkpoint
+        with left_spread():  # sizes are the same, and nothing has to be gathered for them
+            size = footprint(pl_module, trainer.optimizers).checkpoint
         if isinstance(trainer.strategy.checkpoint_io, AtomicIO):
             trainer.strategy.checkpoint_io.expected = size
         directory = run_directory(trainer)
@@ -57,7 +60,7 @@ def _kept_by(saver: Checkpoint, steps: int | None) -> int:
 
 def kept(directory: Path) -> int:
     """Bytes of the checkpoints that a resumed run has already."""
-    return sum(path.stat().st_size for path in directory.glob("checkpoints/**/*.ckpt"))
+    return sum(size_on_disk(path) for path in directory.glob("checkpoints/**/*.ckpt"))
 
 
 def too_small(directory: Path, size: int, room: int) -> Fault:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ldm.checkpoint.ema_snapshot import TensorFile
+from ldm.checkpoint.shards import with_tensors
 from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
 from lun.callbacks.atomic import peek
@@ -46,7 +47,7 @@ def export(arguments: argparse.Namespace) -> None:
     """Write an average that a checkpoint holds, with all weights that are not averaged."""
     refuse_existing(Path(arguments.out))
     path = _checkpoint(Path(arguments.run))
-    content = peek(path)
+    content = with_tensors(peek(path), path)
     state: dict[str, Tensor] = content.get("state_dict", {})
     if not state:
         raise Fault("MOD02", f"{path} is not a checkpoint of a run")

@@ -2,10 +2,15 @@
 
 from datetime import timedelta
 from inspect import signature
+from pathlib import Path
+from typing import Any
 
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
+from ldm.checkpoint.spread import is_left_spread
+from lun.strategies import parts
 from lun.strategies.shares import Shares
 
 # Renamed in torch 2.13.
@@ -23,12 +28,14 @@ class DDP(DDPStrategy):
     ranks validate different numbers of batches. Gradients are views of the buckets that are reduced, which saves their
     size in memory. The EMA is kept by the ranks together (`Shares`).
 
-    find_unused_parameters   look in every step for parameters without a gradient; without it such a parameter is an
-                             error, as it should be where all are meant to learn
-    static_graph             promise that every step uses the same parameters: the search is then done once
-    bucket_cap_mb            megabytes reduced at a time; 200 to 400 beyond 64 GPUs
-    timeout_minutes          after which a rank that waits for the others gives up
-    process_group_backend    nccl on GPUs, gloo on CPUs unless said otherwise
+    find_unused_parameters       look in every step for parameters without a gradient; without it such a parameter is an
+                                 error, as it should be where all are meant to learn
+    static_graph                 promise that every step uses the same parameters: the search is then done once
+    bucket_cap_mb                megabytes reduced at a time; 200 to 400 beyond 64 GPUs
+    timeout_minutes              after which a rank that waits for the others gives up
+    process_group_backend        nccl on GPUs, gloo on CPUs unless said otherwise
+    save_distributed_checkpoint  each rank writes an equal part of a checkpoint into a folder beside the .ckpt file,
+                                 instead of rank 0 all of it. What reads one kind reads the other
     """
 
     def __init__(
@@ -38,6 +45,7 @@ class DDP(DDPStrategy):
         bucket_cap_mb: int = 25,
         timeout_minutes: float = 30.0,
         process_group_backend: str | None = None,
+        save_distributed_checkpoint: bool = False,
     ) -> None:
         super().__init__(
             process_group_backend=process_group_backend,
@@ -48,6 +56,7 @@ class DDP(DDPStrategy):
             gradient_as_bucket_view=True,
             **{_SYNC_BUFFERS: False},
         )
+        self.saves_in_parts = save_distributed_checkpoint
 
     def configure_ddp(self) -> None:
         """A model whose optimizers take turns leaves the parameters of the other one unused, and says so."""
@@ -59,3 +68,17 @@ class DDP(DDPStrategy):
     def ema_source(self) -> Shares:
         """What the EMA of this rank averages."""
         return Shares(self.lightning_module)
+
+    # Checkpoints: one ordinary file, or the ranks' parts of it
+
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        state = super().lightning_module_state_dict()
+        return parts.share_of_parameters(self.lightning_module, state) if is_left_spread() else state
+
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        state = super().optimizer_state(optimizer)
+        whole: dict[str, Any] = parts.share_of(state) if is_left_spread() else state
+        return whole
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
+        parts.save(self, checkpoint, filepath, storage_options)

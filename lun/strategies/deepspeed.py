@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
-from lun.strategies import zero_checkpoint
+from lun.strategies import parts, zero_checkpoint
 from lun.strategies.zero_pieces import Partitions
 from lun.strategies.zero_precision import InsideEngine
 from lun.strategies.zero_rules import (
@@ -35,6 +35,8 @@ class DeepSpeed(DeepSpeedStrategy):
     config                         a DeepSpeed config instead of the arguments: a JSON file or a map
     zero_allow_untested_optimizer  also take an optimizer that is not known to treat each element for itself
     timeout_minutes                after which a rank that waits for the others gives up
+    save_distributed_checkpoint    each rank writes its own part of a checkpoint into a folder beside the .ckpt file,
+                                   instead of rank 0 all of it: nothing is gathered. What reads one kind reads the other
 
     Everything else as in Lightning's `DeepSpeedStrategy`. What differs: checkpoints are ordinary files that resume
     under any strategy and number of ranks; an offloaded optimizer is torch's, which needs no compiler; a window of
@@ -51,6 +53,7 @@ class DeepSpeed(DeepSpeedStrategy):
         config: str | Mapping[str, Any] | None = None,
         zero_allow_untested_optimizer: bool = False,
         timeout_minutes: float = 30.0,
+        save_distributed_checkpoint: bool = False,
         **settings: Any,
     ) -> None:
         _require_deepspeed()
@@ -63,6 +66,7 @@ class DeepSpeed(DeepSpeedStrategy):
         )
         self.config.update({"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False})
         self.untested_allowed = zero_allow_untested_optimizer
+        self.saves_in_parts = save_distributed_checkpoint
         self._groups: zero_checkpoint.Groups = []
 
     @classmethod
@@ -129,6 +133,7 @@ class DeepSpeed(DeepSpeedStrategy):
     def init_deepspeed(self) -> None:
         super().init_deepspeed()
         self._forward_redirection = InsideEngine(self.precision_plugin)
+        self.precision_plugin.loss_scaler = getattr(self.model.optimizer, "loss_scaler", None)
         self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device)
 
     @property
@@ -136,7 +141,7 @@ class DeepSpeed(DeepSpeedStrategy):
         """What the EMA averages."""
         return self.partitions
 
-    # Checkpoints: one ordinary file, as without DeepSpeed
+    # Checkpoints: one ordinary file, as without DeepSpeed, or the ranks' parts of it
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         return zero_checkpoint.module_state(self.lightning_module, self.partitions)
@@ -145,7 +150,7 @@ class DeepSpeed(DeepSpeedStrategy):
         return zero_checkpoint.optimizer_state(self.partitions, self._groups)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+        parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

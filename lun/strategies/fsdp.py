@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
-from lun.strategies import shards
+from lun.strategies import parts, shards
 from lun.strategies.blocks import blocks_of, compute_twice
 
 WHERE = "lightning.trainer.strategy"
@@ -31,12 +31,14 @@ class FSDP(ModelParallelStrategy):
     true) weights are gathered in it, gradients are reduced and weights stepped in float32. Checkpoints are those of one
     process and resume under any strategy and number of ranks.
 
-    block_size                parameters from which a member of a list of layers is gathered on its own
-    activation_checkpointing  compute activations twice instead of keeping them
-    cpu_offload               keep weights and optimizer state in main memory; steps are made there
-    shard_size                ranks that share one copy of the weights, the others hold further copies (HSDP): 8 on
-                              several machines of 8 GPUs; by default all ranks share one
-    timeout_minutes           after which a rank that waits for the others gives up
+    block_size                   parameters from which a member of a list of layers is gathered on its own
+    activation_checkpointing     compute activations twice instead of keeping them
+    cpu_offload                  keep weights and optimizer state in main memory; steps are made there
+    shard_size                   ranks that share one copy of the weights, the others hold further copies (HSDP): 8 on
+                                 several machines of 8 GPUs; by default all ranks share one
+    timeout_minutes              after which a rank that waits for the others gives up
+    save_distributed_checkpoint  each rank writes its own part of a checkpoint into a folder beside the .ckpt file,
+                                 instead of rank 0 all of it: nothing is gathered. What reads one kind reads the other
     """
 
     model: Any
@@ -49,10 +51,11 @@ class FSDP(ModelParallelStrategy):
         shard_size: int | None = None,
         timeout_minutes: float = 30.0,
         process_group_backend: str | None = None,
+        save_distributed_checkpoint: bool = False,
     ) -> None:
         super().__init__(
             tensor_parallel_size=1,
-            save_distributed_checkpoint=False,
+            save_distributed_checkpoint=False,  # torch's own kind of folder, which no other strategy reads
             process_group_backend=process_group_backend,
             timeout=timedelta(minutes=timeout_minutes),
         )
@@ -60,6 +63,7 @@ class FSDP(ModelParallelStrategy):
         self.activation_checkpointing = activation_checkpointing
         self.cpu_offload = cpu_offload
         self.shard_size = shard_size
+        self.saves_in_parts = save_distributed_checkpoint
 
     # Start
 
@@ -179,13 +183,13 @@ class FSDP(ModelParallelStrategy):
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         shards.let_go_of_whole(self.lightning_module)
-        return shards.whole_on_first_rank(self.lightning_module.state_dict())
+        return shards.module_state(self.lightning_module)
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         return shards.optimizer_state(getattr(optimizer, "_optimizer", optimizer))
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        Strategy.save_checkpoint(self, checkpoint, filepath, storage_options)
+        parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

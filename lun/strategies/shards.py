@@ -1,15 +1,17 @@
 """Weights that FSDP2 has spread over the ranks: this rank's parts, the whole, and the way from one to the other."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread
 from ldm.modules.ema_source import LocalParameters
+from lun.strategies.parts import share_of_parameters
 
 
 class Shards:
@@ -27,6 +29,8 @@ class Shards:
 
     def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         like = self._sharded()
+        if is_left_spread():
+            return {name: spread(part, like[name]) for name, part in parts.items()}
         return whole_on_first_rank({name: _joined(part, like[name]) for name, part in parts.items()})
 
     def own(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -49,6 +53,16 @@ def let_go_of_whole(module: nn.Module) -> None:
             part.reshard()
 
 
+def module_state(module: nn.Module) -> dict[str, Tensor]:
+    """A module's state as without shards, on rank 0; with what each rank holds where states are `left_spread`."""
+    state = module.state_dict()
+    if not is_left_spread():
+        return whole_on_first_rank(state)
+    held = {name: spread(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
+    frozen = share_of_parameters(module, {name: value for name, value in state.items() if name not in held})
+    return {name: held[name] if name in held else frozen[name] for name in state}
+
+
 @torch.no_grad()
 def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Whole tensors on the CPU of rank 0, one after the other; empty on the other ranks. Collective."""
@@ -60,21 +74,58 @@ def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
+def spread(part: Tensor, like: DTensor) -> Spread:
+    """The tensor of which `part` is this rank's, as `like` is laid out; copies of shards share the work."""
+    (start, length), copy, copies = own_run(like), *_copy(like)
+    first, last = length * copy // copies, length * (copy + 1) // copies
+    return Spread(like.shape, part.dtype, [Run(start + first, part.detach().reshape(-1)[first:last])])
+
+
+def own_run(like: DTensor) -> tuple[int, int]:
+    """(start, length) of this rank's part among the elements of the flattened whole: FSDP2 cuts the first dimension.
+
+    Parts are of equal size but for the last ones, as `torch.chunk` cuts.
+    """
+    mesh, rows = like.device_mesh, like.shape[0]
+    (axis,) = (axis for axis, placement in enumerate(like.placements) if placement.is_shard(0))
+    size = -(-rows // mesh.size(axis))
+    first = min(size * mesh.get_local_rank(axis), rows)
+    row = like.numel() // rows if rows else 0
+    return first * row, (min(first + size, rows) - first) * row
+
+
+def _copy(like: DTensor) -> tuple[int, int]:
+    """Which copy of the shards this rank's is, and how many there are."""
+    axes = [axis for axis, placement in enumerate(like.placements) if placement.is_replicate()]
+    copy, copies = 0, 1
+    for axis in axes:
+        copy = copy * like.device_mesh.size(axis) + like.device_mesh.get_local_rank(axis)
+        copies *= like.device_mesh.size(axis)
+    return copy, copies
+
+
 @torch.no_grad()
-def cut(whole: Tensor, like: Any) -> Any:
-    """A whole tensor spread as `like` is; every rank has it, so that nothing is sent."""
-    spread: Any = distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None).to(like.device)
-    return spread
+def cut(whole: Tensor, like: DTensor) -> DTensor:
+    """A whole tensor spread as `like` is; every rank has it, or reads of it what is its own: nothing is sent."""
+    start, length = own_run(like)
+    part = elements_between(whole, start, start + length).reshape(like.to_local().shape)
+    return cast(DTensor, _joined(part.clone(), like).to(like.device))
 
 
 def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's state as without shards, on rank 0; empty on the other ranks. Collective."""
+    """An optimizer's state as without shards, on rank 0; empty on the other ranks. Collective.
+
+    Where states are `left_spread`, with what each rank holds, on all of them.
+    """
     stored = optimizer.state_dict()
     named = {(index, key): v for index, entry in stored["state"].items() for key, v in entry.items()}
     tensors = {str(place): value for place, value in named.items() if isinstance(value, DTensor)}
-    whole = whole_on_first_rank(tensors)
-    if distributed.get_rank() != 0:
-        return {}
+    if is_left_spread():
+        whole: Mapping[str, Tensor] = {place: spread(tensor.to_local(), tensor) for place, tensor in tensors.items()}
+    else:
+        whole = whole_on_first_rank(tensors)
+        if distributed.get_rank() != 0:
+            return {}
     state = {i: {key: whole.get(str((i, key)), v) for key, v in entry.items()} for i, entry in stored["state"].items()}
     return {**stored, "state": state}
 

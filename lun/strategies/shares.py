@@ -1,12 +1,13 @@
 """Weights that every rank holds, averaged by the ranks together: each keeps the averages of its share of them."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
+from ldm.checkpoint.spread import Run, Spread, is_left_spread
 from ldm.modules.ema_source import LocalParameters
 
 
@@ -20,14 +21,14 @@ class Shares:
     def __init__(self, module: nn.Module) -> None:
         self._parameters = LocalParameters(module)
         self._rank = distributed.get_rank()
-        sizes = {name: tensor.numel() for name, tensor in self._parameters.tensors().items()}
+        sizes = {name: tensor.numel() for name, tensor in self._all()}
         self._owners = owners(sizes, distributed.get_world_size())
 
     def tensors(self) -> dict[str, Tensor]:
         return self.own(self._parameters.tensors())
 
     def shapes(self) -> dict[str, torch.Size]:
-        return {name: tensor.shape for name, tensor in self._parameters.tensors().items()}
+        return {name: tensor.shape for name, tensor in self._all()}
 
     @torch.no_grad()
     def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -36,8 +37,10 @@ class Shares:
         distributed.all_gather_object(told, {name: part.dtype for name, part in parts.items()})
         for each in told:
             dtypes |= each
-        found = {}
-        for name, like in self._parameters.tensors().items():
+        found: dict[str, Tensor] = {}
+        if is_left_spread():
+            return {name: self._left(name, like.shape, dtypes[name], parts) for name, like in self._all()}
+        for name, like in self._all():
             other = torch.empty(like.shape, dtype=dtypes[name], device=like.device)
             sent = parts[name].to(like.device).contiguous() if name in parts else other
             self._send(name, sent)
@@ -45,13 +48,20 @@ class Shares:
                 found[name] = parts.get(name, sent).cpu()
         return found
 
+    @staticmethod
+    def _left(name: str, shape: torch.Size, dtype: torch.dtype, parts: Mapping[str, Tensor]) -> Spread:
+        return Spread(shape, dtype, [Run(0, parts[name].detach().reshape(-1))] if name in parts else [])
+
+    def _all(self) -> ItemsView[str, Tensor]:
+        return self._parameters.tensors().items()
+
     def own(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: whole[name] for name, owner in self._owners.items() if owner == self._rank}
 
     @torch.no_grad()
     def written(self) -> None:
         """Every rank gets what the others wrote."""
-        for name, tensor in self._parameters.tensors().items():
+        for name, tensor in self._all():
             self._send(name, tensor.detach())
 
     def _send(self, name: str, tensor: Tensor) -> None:

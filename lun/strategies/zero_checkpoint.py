@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from ldm.checkpoint.spread import is_left_spread, share
 from lun.strategies.zero_pieces import Partitions
 
 Groups = list[list[str]]
@@ -17,10 +18,13 @@ _KERNELS = ("fused", "foreach", "capturable")
 
 
 def module_state(module: nn.Module, partitions: Partitions) -> dict[str, Tensor]:
-    """All weights and buffers of the module, whole, trained ones in fp32; empty on ranks other than 0. Collective."""
+    """All weights and buffers of the module, whole, trained ones in fp32; empty on ranks other than 0. Collective.
+
+    Where states are `left_spread`, on all ranks what they hold.
+    """
     trained = partitions.weights()
     frozen = _frozen(module, partitions.sharded_weights)
-    if distributed.get_rank() != 0:
+    if distributed.get_rank() != 0 and not is_left_spread():
         return {}
     return module.state_dict() | frozen | trained
 
@@ -41,7 +45,10 @@ def load_module_state(module: nn.Module, partitions: Partitions, state: Mapping[
 
 
 def optimizer_state(partitions: Partitions, groups: Groups) -> dict[str, Any]:
-    """The inner optimizer's state as torch would have saved it; empty on ranks other than 0. Collective."""
+    """The inner optimizer's state as torch would have saved it; empty on ranks other than 0. Collective.
+
+    Where states are `left_spread`, on all ranks what they hold.
+    """
     inner = partitions.zero.optimizer
     order = [name for names in groups for name in names]
     numbers = {name: index for index, name in enumerate(order)}
@@ -53,7 +60,7 @@ def optimizer_state(partitions: Partitions, groups: Groups) -> dict[str, Any]:
         else:
             for name in order:
                 state[numbers[name]][key] = _scalar(partitions, name, key)
-    if distributed.get_rank() != 0:
+    if distributed.get_rank() != 0 and not is_left_spread():
         return {}
     settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
     listed = [[numbers[name] for name in names] for names in groups]
@@ -113,13 +120,17 @@ def _scalar(partitions: Partitions, name: str, key: str) -> Any:
 
 
 def _frozen(module: nn.Module, sharded: bool) -> dict[str, Tensor]:
-    """Frozen weights where ZeRO has cut them up, too; they have no fp32 copy."""
+    """Frozen weights where ZeRO has cut them up, too, or each rank writes a share; they have no fp32 copy."""
+    rank, parts = distributed.get_rank(), is_left_spread()
     result = {}
-    for name, parameter in module.named_parameters() if sharded else ():
-        if not parameter.requires_grad:
-            with _gathered([parameter], sharded):
-                if distributed.get_rank() == 0:
-                    result[name] = parameter.detach().cpu().clone()
+    for name, parameter in module.named_parameters() if sharded or parts else ():
+        if parameter.requires_grad:
+            continue
+        with _gathered([parameter], sharded):
+            if parts:
+                result[name] = share(parameter.detach(), rank, distributed.get_world_size(), copy=sharded)
+            elif rank == 0:
+                result[name] = parameter.detach().cpu().clone()
     return result
 
 

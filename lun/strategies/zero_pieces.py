@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -33,7 +35,7 @@ class Piece:
 
     def cut(self, whole: Tensor) -> Tensor:
         """The run of a whole parameter: (length,)."""
-        return whole.reshape(-1).narrow(0, self.start, self.length)
+        return elements_between(whole, self.start, self.start + self.length)
 
 
 class Partitions:
@@ -69,7 +71,10 @@ class Partitions:
         return {name: piece.cut(whole[name]) for name, piece in self._owned() if name in whole}
 
     def whole(self, local: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Whole fp32 tensors on the CPU of rank 0 from all ranks' runs; empty on the others. Collective."""
+        """Whole fp32 tensors on the CPU of rank 0 from all ranks' runs; empty on the others. Collective.
+
+        Where states are `left_spread`, on all ranks what they hold.
+        """
         return self._collected(self.pieces, lambda piece: local.get(piece.name))
 
     def weights(self) -> dict[str, Tensor]:
@@ -108,7 +113,13 @@ class Partitions:
 
     @torch.no_grad()
     def _collected(self, names: Iterable[str], local: Any) -> dict[str, Tensor]:
-        result = {}
+        result: dict[str, Tensor] = {}
+        if is_left_spread():
+            for name in names:
+                piece, run = self.pieces[name], local(self.pieces[name])
+                runs = [Run(piece.start, run.detach())] if run is not None and piece.length else []
+                result[name] = Spread(piece.shape, torch.float32, runs)
+            return result
         for name in names:
             piece = self.pieces[name]
             buffer = torch.zeros(piece.shape.numel(), device=self.device)

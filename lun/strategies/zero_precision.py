@@ -1,7 +1,7 @@
 """DeepSpeed's half precision with autocast around it, so that what has to be in fp32 is."""
 
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -9,6 +9,8 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.plugins.precision import DeepSpeedPrecision
 from lightning.pytorch.strategies.strategy import _ForwardRedirection
 from torch import Tensor, nn
+
+from lun.strategies.zero_scale import ENTRY, load_scale_state, scale_state
 
 
 class ZeroPrecision(DeepSpeedPrecision):
@@ -25,6 +27,11 @@ class ZeroPrecision(DeepSpeedPrecision):
         super().__init__(policy.name)
         self.device = device
         self.policy = policy
+        self.loss_scaler: Any = None  # the engine's, once there is one
+
+    def tensor_init_context(self) -> AbstractContextManager[None]:
+        """Networks are built and read in fp32, by bf16-true as well: the engine's fp32 copies come from them."""
+        return nullcontext()
 
     def convert_module(self, module: nn.Module) -> nn.Module:
         """Left to the engine, which makes its fp32 copies of the weights first."""
@@ -41,6 +48,15 @@ class ZeroPrecision(DeepSpeedPrecision):
 
     def backward(self, tensor: Tensor, model: LightningModule, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         super().backward(tensor, model, optimizer, *args, scale_wrt_gas=False, **kwargs)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if getattr(self.loss_scaler, "dynamic", False):
+            checkpoint[ENTRY] = scale_state(self.loss_scaler)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """A scale that starts afresh would cost the first steps, each of which is skipped until it fits again."""
+        if getattr(self.loss_scaler, "dynamic", False) and checkpoint.get(ENTRY):
+            load_scale_state(self.loss_scaler, checkpoint[ENTRY])
 
 
 class InsideEngine(_ForwardRedirection):

@@ -75,7 +75,7 @@ def record(steps: int, schedule: str, count: int, file: Path) -> Tensor:
             "lightning": {
                 "trainer": {"max_steps": steps, "val_check_interval": steps},
                 "callbacks": {
-                    "image_logger": {"params": {"batch_frequency": 0}},
+                    "image_logger": {"params": {"disabled": True}},
                     "recorder": {"target": "__main__.Recorder", "params": {"file": str(file), "count": count}},
                 },
             },
@@ -83,7 +83,7 @@ def record(steps: int, schedule: str, count: int, file: Path) -> Tensor:
         overlay = Path(folder) / "record.yaml"
         overlay.write_text(json.dumps(config))
         bases = ["configs/training-lightning.yaml", "configs/demo/emoji.yaml", str(overlay)]
-        code = run(["--base", *bases, "-t", "--logdir", folder])
+        code = run(["--base", *bases, "-t", "--logdir", folder, "--allow", "__main__"])
     if code:
         raise SystemExit(code)
     return torch.load(file)

@@ -9,8 +9,8 @@ from support.together import averaged, distance, last, rows, train
 
 BASE = ["--base", str(TINY.with_name("tiny-autoencoder.yaml"))]
 LOSS = "model.params.lossconfig.params"
-# No layers that normalise by batch, which sees only its own rank's pictures; the discriminator from step 2 on.
-PLAIN = [f"{LOSS}.disc_num_layers=0", f"{LOSS}.disc_start=2", f"{LOSS}.learn_logvar=false"]
+# The discriminator, which normalises by batch, from step 2 on.
+PLAIN = [f"{LOSS}.disc_start=2", f"{LOSS}.learn_logvar=false"]
 PLAIN += ["model.params.optimizer_config={target: torch.optim.SGD, params: {}}", "model.base_learning_rate=0.01"]
 PLAIN += ["lightning.trainer.gradient_clip_val=null", "model.params.scheduler_config=null"]
 SIX = "lightning.trainer.max_steps=6"

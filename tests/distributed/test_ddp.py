@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.equality import differences, final_state
 from support.ranks import Ranks
-from support.runs import make_shapes, newest_run
+from support.runs import load, make_shapes, newest_run
 from support.slots import slots
 from support.together import (
     MICRO,
@@ -38,7 +38,7 @@ def runs(ranks: Ranks, plain: tuple[Path, list[str]], tmp_path_factory: pytest.T
     """`one` and `start` of `plain`, and `two`: the same on two ranks."""
     folder, words = plain
     two = tmp_path_factory.mktemp("ddp")
-    assert ranks(train, two, [*words, *TWO]) == [0, 0]
+    assert ranks(train, two, [*words, *TWO, "lightning.callbacks.often.params.async_save=true"]) == [0, 0]
     return {"one": folder / "one", "start": folder / "start", "two": two}
 
 
@@ -55,6 +55,13 @@ def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: dict[str, P
     assert two["optimizer_states"][0].keys() == one["optimizer_states"][0].keys()
     assert two["lun"]["position"] == one["lun"]["position"] == {"step": 6, "slot": 24, "images": 24}
     assert without_weights(two["ema"]) == without_weights(one["ema"])
+
+
+def test_a_checkpoint_written_beside_training_holds_what_the_last_one_holds(runs: dict[str, Path]) -> None:
+    often = load(newest_run(runs["two"]) / "checkpoints/often.ckpt")
+    whole = last(runs["two"])
+    assert differences(often["state_dict"], whole["state_dict"]) == []
+    assert differences(often["optimizer_states"], whole["optimizer_states"]) == []
 
 
 def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:

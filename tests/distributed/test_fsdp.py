@@ -6,6 +6,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 from support.equality import differences, final_state
 from support.ranks import Ranks
 from support.runs import TINY, load, newest_run
@@ -23,10 +24,19 @@ from support.together import (
     train,
     without_weights,
 )
+from torch import Tensor
+
+from lun.convert.command import run as convert
+from lun.posthoc_ema.command import run as posthoc_ema
 
 AUTOENCODER = TINY.with_name("tiny-autoencoder.yaml")
 PARAMS = "lightning.trainer.strategy.params"
 FSDP = "lightning.trainer.strategy={target: lun.strategies.fsdp.FSDP, params: {block_size: 500}}"
+DDP = "lightning.trainer.strategy={target: lun.strategies.ddp.DDP}"
+IN_PARTS = f"{PARAMS}.save_distributed_checkpoint=true"
+DDP_IN_PARTS = (
+    "lightning.trainer.strategy={target: lun.strategies.ddp.DDP, params: {save_distributed_checkpoint: true}}"
+)
 SHARDED = ["lightning.trainer.devices=2", FSDP]
 
 
@@ -76,10 +86,11 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path]
     before = load(run / "checkpoints/last.ckpt")
     still = ["--allow", "support", "lightning.trainer.gradient_clip_val=1.0e-30"]
     still += ["model.params.ema_config.params.update_every=100"]
-    ddp = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp", *MICRO]
+    ddp = ["lightning.trainer.devices=2", DDP, IN_PARTS, *MICRO]
     alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1"]
     assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=7"]) == [0, 0]
     assert ranks(goes_on, run, [*still, *ddp, "lightning.trainer.max_steps=8"]) == [0, 0]
+    assert len([*run.glob("checkpoints/last.ckpt.shards-*/rank-*.safetensors")]) == 2
     assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=9"]) == [0, 0]
     assert goes_on(run, [*still, *alone, "lightning.trainer.max_steps=10"]) == 0
     after = load(run / "checkpoints/last.ckpt")
@@ -87,14 +98,22 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path]
     assert [at for at in differences(before["state_dict"], after["state_dict"]) if "num_updates" not in at] == []
 
 
-def test_a_resume_of_shards_is_exact(ranks: Ranks, pictures: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def straight(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Six steps of AdamW without a stop, and the words that say so."""
+    folder = tmp_path_factory.mktemp("straight")
     adam = ["model.params.optimizer_config={target: torch.optim.AdamW}", "model.base_learning_rate=0.001"]
-    words = tiny(pictures, *SAME, *SHARDED, *adam, "lightning.trainer.gradient_clip_val=0.1")
-    assert ranks(train, tmp_path / "whole", words) == [0, 0]
-    assert ranks(train, tmp_path / "again", [*words, "lightning.trainer.max_steps=3"]) == [0, 0]
-    assert ranks(goes_on, newest_run(tmp_path / "again"), ["lightning.trainer.max_steps=6"]) == [0, 0]
-    whole, again = (final_state(newest_run(tmp_path / name)) for name in ("whole", "again"))
-    assert differences(whole, again) == []
+    more = ["lightning.trainer.gradient_clip_val=0.1", "model.params.ema_config.params.widths=[0.1]"]
+    words = tiny(pictures, *SAME, *SHARDED, *adam, *more)
+    assert ranks(train, folder, words) == [0, 0]
+    return newest_run(folder), words
+
+
+def test_a_resume_of_shards_is_exact(ranks: Ranks, straight: tuple[Path, list[str]], tmp_path: Path) -> None:
+    whole, words = straight
+    assert ranks(train, tmp_path, [*words, "lightning.trainer.max_steps=3"]) == [0, 0]
+    assert ranks(goes_on, newest_run(tmp_path), ["lightning.trainer.max_steps=6"]) == [0, 0]
+    assert differences(final_state(whole), final_state(newest_run(tmp_path))) == []
 
 
 def test_offloading_and_computing_activations_twice_change_no_weight(
@@ -130,3 +149,34 @@ def refusal(logs: Path, words: list[str]) -> tuple[int, bool]:
     with redirect_stderr(told):
         code = train(logs, words)
     return code, "loss.logvar" in told.getvalue()
+
+
+def test_a_checkpoint_in_parts_resumes_exactly_on_ranks_and_to_the_bit_in_one_process(
+    ranks: Ranks, straight: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    whole, words = straight
+    assert ranks(train, tmp_path / "parts", [*words, IN_PARTS, "lightning.trainer.max_steps=3"]) == [0, 0]
+    run = newest_run(tmp_path / "parts")
+    halfway = Path(shutil.copytree(run, tmp_path / "halfway"))
+    assert ranks(goes_on, run, ["lightning.trainer.max_steps=6"]) == [0, 0]
+    (folder,) = (run / "checkpoints").glob("last.ckpt.shards-*")
+    assert sorted(file.name for file in folder.iterdir()) == ["rank-00000.safetensors", "rank-00001.safetensors"]
+    assert differences(final_state(whole), final_state(run)) == []
+    assert differences(written(whole, tmp_path / "a"), written(run, tmp_path / "b")) == []
+    before = final_state(halfway)
+    still = ["model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
+    assert goes_on(halfway, [*ONE, *still, "lightning.trainer.max_steps=4"]) == 0
+    after = final_state(halfway)
+    assert not [*halfway.rglob("*.shards-*")]
+    assert [at for at in differences(before["state_dict"], after["state_dict"]) if "num_updates" not in at] == []
+    widths = [state["ema"]["tracks"]["power-0.1"]["weights"] for state in (before, after)]
+    assert differences(*widths) == []
+
+
+def written(run: Path, folder: Path) -> list[dict[str, Tensor]]:
+    """What other programs get of a run's last checkpoint: its weights, and one of its averages."""
+    folder.mkdir()
+    model, width = str(folder / "model.safetensors"), str(folder / "width.safetensors")
+    assert convert([str(run), model, "--to", "ldm"]) == 0
+    assert posthoc_ema(["export", str(run), "--track", "power-0.1", "-o", width]) == 0
+    return [load_file(model), load_file(width)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.ranks import Ranks, free_port
 from support.runs import newest_run
-from support.together import distance, last, tiny, train
+from support.together import MICRO, distance, last, tiny, train
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,40 @@ def test_a_rank_that_fails_within_a_step_ends_both_and_leaves_the_last_checkpoin
     assert time.monotonic() - began < 200
     told = done.stdout + done.stderr
     assert "the last checkpoint is checkpoints/often.ckpt" in told
-    assert [path.name for path in (newest_run(tmp_path) / "checkpoints").glob("*")] == ["often.ckpt"]
+    assert [path.name for path in (newest_run(tmp_path) / "checkpoints").glob("*.ckpt")] == ["often.ckpt"]
+
+
+SRUN = """#!/usr/bin/env bash
+# Two machines of one task each: what comes after the option is started on both.
+for node in 0 1; do
+  SLURM_PROCID=$node SLURM_NODEID=$node SLURM_LOCALID=0 "${@:2}" &
+done
+code=0
+for task in $(jobs -p); do wait "$task" || code=$?; done
+exit $code
+"""
+
+
+def test_a_slurm_job_on_two_machines_is_queued_again_when_it_is_stopped_and_then_ends(
+    pictures: Path, tmp_path: Path
+) -> None:
+    """`srun` and `scontrol` are stand-ins; script, ranks and the way that they find each other are not."""
+    for name, script in {"srun": SRUN, "scontrol": f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n'}.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    job = {"SLURM_JOB_ID": "77", "SLURM_JOB_NAME": "lun", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2"}
+    job |= {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1", "SLURM_SUBMIT_DIR": str(ROOT)}
+    job |= {"LUN_LOGDIR": str(tmp_path / "logs"), "LUN_VENV": sys.prefix, "MASTER_PORT": str(free_port())}
+    stopped = "{target: support.trouble.Terminated, params: {step: 2, ranks: [1]}}"
+    words = [*tiny(pictures, *SAME, *MICRO), "--allow", "support", f"lightning.callbacks.stopped={stopped}"]
+    line = ["bash", str(ROOT / "scripts" / "slurm.sbatch"), *words]
+    environ = {**environment(), **job, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    for code, step in ((143, 3), (0, 4)):
+        done = subprocess.run(line, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=140)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert last(tmp_path / "logs")["lun"]["position"]["slot"] == 4 * step
+    assert (tmp_path / "asked").read_text() == "requeue 77\n"
+    assert len([path for path in (tmp_path / "logs").iterdir() if path.is_dir() and not path.is_symlink()]) == 1
 
 
 def test_copies_of_shards_on_four_ranks_end_at_the_weights_of_one_process(pictures: Path, tmp_path: Path) -> None:

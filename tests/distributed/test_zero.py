@@ -82,13 +82,25 @@ def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Pa
     assert max(off(folder, "keys")) < 1e-4
 
 
-@pytest.mark.parametrize("stage", [1, 3])
-def test_a_checkpoint_of_one_process_goes_on_under_zero(stage: int, ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
+def test_a_checkpoint_of_one_process_goes_on_under_zero(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
     folder, _ = adam
-    name = f"on-{stage}"
-    run = shutil.copytree(newest_run(folder / "half"), folder / name / "run")
-    assert ranks(goes_on, run, [*zero(stage), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
-    assert max(off(folder, name)) < 1e-4
+    run = shutil.copytree(newest_run(folder / "half"), folder / "on" / "run")
+    assert ranks(goes_on, run, [*zero(1), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
+    assert max(off(folder, "on")) < 1e-4
+
+
+def test_under_zero_it_goes_on_in_parts_and_these_go_on_in_one_process(
+    ranks: Ranks, adam: tuple[Path, list[str]]
+) -> None:
+    folder, _ = adam
+    run = shutil.copytree(newest_run(folder / "half"), folder / "parts" / "run")
+    parts = zero(3, save_distributed_checkpoint="true")
+    assert ranks(goes_on, run, [*parts, *MICRO, "lightning.trainer.max_steps=4"]) == [0, 0]
+    assert ranks(goes_on, run, ["lightning.trainer.max_steps=5"]) == [0, 0]
+    assert len([*run.rglob("rank-*.safetensors")]) == 2
+    alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1", "lightning.trainer.max_steps=6"]
+    assert goes_on(run, alone) == 0
+    assert max(off(folder, "parts")) < 1e-4
 
 
 def test_an_offloaded_optimizer_ends_at_the_same_weights(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
@@ -97,13 +109,13 @@ def test_an_offloaded_optimizer_ends_at_the_same_weights(ranks: Ranks, adam: tup
     assert max(off(folder, "offloaded")) < 1e-4
 
 
-@pytest.mark.parametrize("stage", [1, 3])
+@pytest.mark.parametrize(("stage", "precision"), [(1, "bf16-mixed"), (3, "bf16-true")])
 def test_in_bfloat16_the_file_holds_the_precise_weights(
-    stage: int, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
+    stage: int, precision: str, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
 ) -> None:
     folder, _ = plain
     name = f"half-{stage}"
-    words = [*tiny(pictures, *SAME), *zero(stage), "lightning.trainer.precision=bf16-mixed"]
+    words = [*tiny(pictures, *SAME), *zero(stage), f"lightning.trainer.precision={precision}"]
     assert ranks(train, folder / name, words) == [0, 0]
     half, one, start = (unet(last(folder / run)) for run in (name, "one", "start"))
     assert any(not weight.equal(weight.bfloat16().float()) for weight in half.values())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.damage import DAMAGES, flips
 from support.equality import differences
+from support.parts import put_in_parts
 from support.runs import TINY, load, make_pictures, newest_run
 from support.warm import VALIDATION
 
@@ -66,6 +67,18 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_next_best(
     DAMAGES[damage](harmed)
     assert find_checkpoint(str(copy)).checkpoint == other
     assert f"passing over {harmed}" in caplog.text
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_checkpoint_in_parts_is_passed_over_where_a_part_is_damaged(
+    copy: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    harmed, other = only(copy, "last", "every-2k")
+    shard = put_in_parts(harmed)
+    assert find_checkpoint(str(copy)).checkpoint == harmed
+    DAMAGES[damage](shard)
+    assert find_checkpoint(str(copy)).checkpoint == other
+    assert f"passing over {harmed}: " in caplog.text and shard.name in caplog.text
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

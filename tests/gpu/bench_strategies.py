@@ -1,21 +1,28 @@
 """Memory and speed of each strategy and precision on this machine's GPUs, full fine-tune of SD 1.x with random weights.
 
     python tests/gpu/bench_strategies.py                    # prints a Markdown table
-    python tests/gpu/bench_strategies.py --devices 2 --only deepspeed
+    python tests/gpu/bench_strategies.py --devices 2 --only deepspeed "fsdp bf16-true"
+    python tests/gpu/bench_strategies.py --accelerator cpu --base tests/fixtures/tiny.yaml --steps 4   # a try
 
-Each row is a run of the program in a process of its own. DeepSpeed's overhead against the plain row of the same
-precision must stay below 1.5 (it was 3 to 4 in 2022); the last line says so, and the exit code is 1 if it does not.
+Each row is a run of the program in a process of its own, printed when it is done; one that fails says why in its row.
+DeepSpeed's overhead against the plain row of the same precision must stay below 1.5 (it was 3 to 4 in 2022); the last
+line says so, and the exit code is 1 if it does not.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from math import nan
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
@@ -42,22 +49,25 @@ CASES = {
         ZERO % (3, ", offload_optimizer: true, offload_parameters: true"),
     ],
 }
+BASE = ("configs/training-lightning.yaml", "configs/training-txt2img.yaml")
+COLUMNS = ("perf/step_ms", "mem/gpu_peak_gib", "mem/rss_gib")
 LIMIT = 1.5
+Row = dict[str, float]
 
 
-def words(data: Path, logs: Path, devices: int, batch: int, steps: int) -> list[str]:
+def words(data: Path, logs: Path, given: argparse.Namespace) -> list[str]:
     """What all cases share: no files that cannot be drawn at random, nothing beside training."""
     parts = ("unet_config", "first_stage_config", "cond_stage_config")
     scratch = [f"model.params.{part}.params.from_scratch=true" for part in parts]
     quiet = ["image_logger", "monitored_checkpoint", "periodic_checkpoint", "periodic_checkpoint_overwrite"]
     return [
-        *("--base", "configs/training-lightning.yaml", "configs/training-txt2img.yaml"),
-        *("--data_root", str(data), "--logdir", str(logs), "--accelerator", "gpu", "-t"),
+        *("--base", *given.base),
+        *("--data_root", str(data), "--logdir", str(logs), "--accelerator", given.accelerator, "-t"),
         *scratch,
         *(f"lightning.callbacks.{name}=null" for name in quiet),
-        *("model.params.use_ema=false", "model.params.scheduler_config=null", f"data.params.batch_size={batch}"),
-        *(f"lightning.trainer.devices={devices}", f"lightning.trainer.max_steps={steps}"),
-        f"lightning.trainer.log_every_n_steps={steps // 2}",
+        *("model.params.ema_config=null", "model.params.use_ema=false", "model.params.scheduler_config=null"),
+        *(f"data.params.batch_size={given.batch}", f"lightning.trainer.devices={given.devices}"),
+        *(f"lightning.trainer.max_steps={given.steps}", f"lightning.trainer.log_every_n_steps={given.steps // 2}"),
     ]
 
 
@@ -73,35 +83,65 @@ def make_data(folder: Path, count: int = 16) -> Path:
     return folder
 
 
-def measure(case: Sequence[str], shared: Sequence[str], logs: Path) -> dict[str, float] | str:
-    """The last numbers that a run logged, or its last line where it failed."""
-    done = subprocess.run([sys.executable, "main.py", *shared, *case], cwd=ROOT, capture_output=True, text=True)
+def measure(case: Sequence[str], shared: Sequence[str], logs: Path, limit: float) -> Row | str:
+    """The last numbers that a run logged, or what it said where it failed: no memory, no DeepSpeed, no answer."""
+    environment = {**os.environ, "LUN_CACHE": str(logs.parent / "cache")}
+    line = [sys.executable, "main.py", *shared, *case]
+    try:
+        done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return f"not done after {limit:.0f} s"
     if done.returncode:
-        return (done.stderr.strip() or done.stdout.strip()).splitlines()[-1][:120]
+        return f"exit code {done.returncode}: {reason(done.stderr) or reason(done.stdout)}"
     lines = (logs / "latest" / "metrics.jsonl").read_text().splitlines()
     rows = [row for row in map(json.loads, lines) if "perf/step_ms" in row]
-    return {name: float(rows[-1][name]) for name in ("perf/step_ms", "mem/gpu_peak_gib", "mem/rss_gib")}
+    return {name: float(rows[-1].get(name, nan)) for name in COLUMNS} if rows else "nothing was logged of its speed"
 
 
-def table(found: dict[str, dict[str, float] | str]) -> Iterator[str]:
-    yield "| strategy, precision | ms a step | GiB on the GPU | GiB of main memory | against plain |"
-    yield "|---|---|---|---|---|"
-    for name, row in found.items():
-        if isinstance(row, str):
-            yield f"| {name} | {row} | | | |"
-            continue
-        ratio = overhead(name, found)
-        numbers = (row["perf/step_ms"], row["mem/gpu_peak_gib"], row["mem/rss_gib"])
-        cells = "{:.0f} | {:.1f} | {:.1f}".format(*numbers)
-        yield f"| {name} | {cells} | {'' if ratio is None else f'{ratio:.2f}'} |"
+def reason(told: str) -> str:
+    """The line that names the error, else the last one."""
+    lines = [line for line in told.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("error[") or "Error: " in line]
+    return next(iter([*named, *lines[-1:]]), "").strip().replace("|", "/")[:160]
 
 
-def overhead(name: str, found: dict[str, dict[str, float] | str]) -> float | None:
+def cells(name: str, found: Mapping[str, Row | str]) -> str:
+    """One row of the table."""
+    row = found[name]
+    if isinstance(row, str):
+        return f"| {name} | {row} | | | |"
+    ratio = overhead(name, found)
+    numbers = "{:.0f} | {:.1f} | {:.1f}".format(*(row[column] for column in COLUMNS))
+    return f"| {name} | {numbers} | {'' if ratio is None else f'{ratio:.2f}'} |"
+
+
+def plain_of(name: str) -> str:
+    """The row that a row is compared with: one device in the same precision, bf16-mixed where the name has none."""
+    return next((f"plain {word}" for word in name.split() if f"plain {word}" in CASES), "plain bf16-mixed")
+
+
+def overhead(name: str, found: Mapping[str, Row | str]) -> float | None:
     """Time of a step against the plain row of the same precision."""
-    own, plain = found[name], found.get(f"plain {name.split()[-1]}")
-    if name.startswith("plain") or isinstance(own, str) or not isinstance(plain, dict):
+    own, plain = found[name], found.get(plain_of(name))
+    if name == plain_of(name) or isinstance(own, str) or not isinstance(plain, dict):
         return None
     return own["perf/step_ms"] / plain["perf/step_ms"]
+
+
+def chosen(parts: Sequence[str]) -> list[str]:
+    """The cases whose names contain one of `parts`, and those that they are compared with, in order."""
+    wanted = {name for name in CASES if any(part in name for part in parts)} if parts else set(CASES)
+    return [name for name in CASES if name in wanted | {plain_of(name) for name in wanted}]
+
+
+def hardware(accelerator: str) -> str:
+    """What the numbers were measured on."""
+    cuda = accelerator == "gpu" and torch.cuda.is_available()
+    device = (
+        f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if cuda else "CPU: the numbers mean nothing"
+    )
+    zero = f"deepspeed {version('deepspeed')}" if find_spec("deepspeed") else "no deepspeed"
+    return f"{device}, torch {torch.__version__}, {zero}"
 
 
 def main() -> int:
@@ -109,21 +149,28 @@ def main() -> int:
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--only", default="", help="a part of the names of the cases to run, beside the plain ones")
+    parser.add_argument("--only", nargs="+", default=(), help="parts of the names of the cases to run")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a case is given up")
+    parser.add_argument("--base", nargs="+", default=BASE, help="other configs, to try the script out with a tiny one")
+    parser.add_argument("--accelerator", default="gpu", help="cpu, likewise")
     given = parser.parse_args()
-    found: dict[str, dict[str, float] | str] = {}
+    found: dict[str, Row | str] = {}
+    print(f"{hardware(given.accelerator)}; {given.devices} used, batch {given.batch} each, {given.steps} steps\n")
+    print("| strategy, precision | ms a step | GiB on the GPU | GiB of main memory | against plain |")
+    print("|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        data, logs = make_data(Path(folder) / "data"), Path(folder) / "logs"
-        for name, case in CASES.items():
-            if given.only in name or name.startswith("plain"):
-                shared = words(data, logs / name.replace(" ", "-"), given.devices, given.batch, given.steps)
-                found[name] = measure(case, shared, logs / name.replace(" ", "-"))
-                print(f"{name}: {found[name]}", file=sys.stderr)
-    print("\n".join(table(found)))
-    ratios = [overhead(name, found) for name in found if name.startswith("deepspeed") and "offload" not in name]
-    worst = max((ratio for ratio in ratios if ratio is not None), default=0.0)
-    print(f"\nDeepSpeed without offload takes at most {worst:.2f} times as long as without it (limit {LIMIT}).")
-    return int(worst > LIMIT)
+        data = make_data(Path(folder) / "data")
+        for name in chosen(given.only):
+            logs = Path(folder) / name.replace(" ", "-").replace(",", "")
+            found[name] = measure(CASES[name], words(data, logs, given), logs, given.limit)
+            print(cells(name, found), flush=True)
+    ratios = {n: overhead(n, found) for n in found if n.startswith("deepspeed") and "offload" not in n}
+    measured = [ratio for ratio in ratios.values() if ratio is not None]
+    if not measured:
+        print("\nDeepSpeed's overhead was not measured.")
+        return 1
+    print(f"\nDeepSpeed without offload takes at most {max(measured):.2f} times as long as plain (limit {LIMIT}).")
+    return int(max(measured) > LIMIT)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every strategy in every precision at one GPU (two where the machine has two): `python -m pytest tests/gpu -m gpu`."""
+"""Every strategy in every precision at one GPU: `python -m pytest tests/gpu -m gpu`."""
 
 from pathlib import Path
 
@@ -27,6 +27,12 @@ def trained(logs: Path) -> torch.Tensor:
     return torch.cat([v.float().flatten() for k, v in state.items() if k.startswith("model.diffusion_model.")])
 
 
+def require(strategy: str) -> None:
+    """Skips where the engine is not installed."""
+    if strategy == "deepspeed":
+        pytest.importorskip("deepspeed")
+
+
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Tensor, torch.Tensor]:
     """Pictures, and the weights at which fp32 on one device begins and ends."""
@@ -42,6 +48,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.Ten
 def test_a_cell_ends_near_fp32_or_is_refused(
     strategy: str, precision: str, reference: tuple[Path, torch.Tensor, torch.Tensor], tmp_path: Path
 ) -> None:
+    require(strategy)
     data, start, end = reference
     named = {"one device": "auto"}.get(strategy, strategy)
     more = [f"lightning.trainer.strategy={named}", f"lightning.trainer.precision={precision}"]
@@ -56,6 +63,7 @@ def test_a_cell_ends_near_fp32_or_is_refused(
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_zero_with_offload_and_a_resume_by_one_device(stage: int, reference: tuple, tmp_path: Path) -> None:
+    require("deepspeed")
     data, start, end = reference
     zero = ["lightning.trainer.strategy=deepspeed", f"lightning.deepspeed.stage={stage}"]
     zero += ["lightning.deepspeed.offload_optimizer=true", f"lightning.trainer.max_steps={STEPS // 2}"]
@@ -67,9 +75,10 @@ def test_zero_with_offload_and_a_resume_by_one_device(stage: int, reference: tup
 
 
 def test_offloaded_frozen_parts_change_nothing(reference: tuple, tmp_path: Path) -> None:
-    data, _, _ = reference
+    data, start, end = reference
     frozen = ["model.params.cond_stage_trainable=false"]
     offload = ["lightning.callbacks.offload_frozen={target: lun.callbacks.OffloadFrozen}"]
     assert run([*words(data, tmp_path / "a", *frozen), "-t"]) == 0
     assert run([*words(data, tmp_path / "b", *frozen, *offload), "-t"]) == 0
-    assert torch.equal(trained(tmp_path / "a"), trained(tmp_path / "b"))
+    off = (trained(tmp_path / "a") - trained(tmp_path / "b")).norm() / (end - start).norm()
+    assert off < 1e-3  # sums of a GPU have no order of their own

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from support.runs import load
 
+from ldm.checkpoint.shards import with_tensors
+
 
 def differences(a: Any, b: Any, at: str = "") -> list[str]:
     """Where two checkpoints differ in any bit."""
@@ -22,8 +24,9 @@ def differences(a: Any, b: Any, at: str = "") -> list[str]:
 
 
 def final_state(run: Path, file: str = "last.ckpt") -> dict[str, Any]:
-    """The last checkpoint of a run without what names the attempt."""
-    checkpoint = load(run / "checkpoints" / file)
+    """The last checkpoint of a run without what names the attempt, also where it lies in parts."""
+    path = run / "checkpoints" / file
+    checkpoint = with_tensors(load(path), path)
     checkpoint.pop("callbacks", None)
     for name in ("attempt", "resumed_from"):
         checkpoint["lun"].pop(name)

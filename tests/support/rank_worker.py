@@ -42,7 +42,7 @@ def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None
 def serve(end: Connection) -> None:
     torch.set_num_threads(1)
     backend = os.environ.get("RANKS_BACKEND", "gloo")
-    if backend == "nccl":
+    if "nccl" in backend:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     distributed.init_process_group(backend, timeout=TIMEOUT)
     while True:

@@ -10,6 +10,8 @@ from safetensors.torch import load_file
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
+from ldm.checkpoint.shards import with_tensors
+
 SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
 ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
 STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
@@ -39,8 +41,9 @@ def tiny(data: Path, *words: str) -> list[str]:
 
 
 def last(logs: Path) -> dict[str, Any]:
-    """The last checkpoint of the newest run."""
-    return load(newest_run(logs) / "checkpoints/last.ckpt")
+    """The last checkpoint of the newest run, also where it lies in parts."""
+    path = newest_run(logs) / "checkpoints/last.ckpt"
+    return with_tensors(load(path), path)
 
 
 def distance(found: dict[str, Tensor], wanted: dict[str, Tensor], start: dict[str, Tensor]) -> float:

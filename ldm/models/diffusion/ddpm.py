@@ -15,7 +15,7 @@ from ldm.diffusion.prediction import Prediction
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import preview, weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
-from ldm.models.diffusion.masks import latent_mask
+from ldm.models.diffusion.latent_mask import latent_mask
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start

@@ -1,9 +1,7 @@
 """What a network for inpainting sees beside the noisy latents: a mask, and the latents of what is not masked."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -12,15 +10,26 @@ from torch import Tensor
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 
-if TYPE_CHECKING:
-    from ldm.models.diffusion.ddpm import LatentDiffusion
-
 Mask = Callable[[BatchDraws, int, int], Tensor]
 """`mask(draws, height, width)`: (b, 1, height, width), 1 where the network has to make something up."""
 KEPT = "concat"
 
 
-def surroundings(model: LatentDiffusion, batch: dict[str, Any], mask: Mask) -> Tensor:
+class Surrounded(Protocol):
+    """The side of a diffusion model that is asked here; `ldm.models.diffusion.ddpm.LatentDiffusion` is one."""
+
+    first_stage_key: str
+    first_stage_model: Any
+    image_size: int
+    scale_factor: Tensor
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def draws(self, batch: Mapping[str, Any]) -> BatchDraws: ...
+
+
+def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor:
     """Mask and scaled latents of the masked pictures: (b, 1 + z, h/f, w/f). Kept in the batch for a second look."""
     if KEPT not in batch:
         if model.first_stage_key not in batch:
@@ -32,7 +41,7 @@ def surroundings(model: LatentDiffusion, batch: dict[str, Any], mask: Mask) -> T
     return found
 
 
-def nothing_around(model: LatentDiffusion, count: int) -> Tensor:
+def nothing_around(model: Surrounded, count: int) -> Tensor:
     """The same where all of a picture is masked, for samples of captions alone."""
     side = model.image_size * model.first_stage_model.downsampling
     grey = torch.zeros(1, 3, side, side, device=model.device)
@@ -40,6 +49,6 @@ def nothing_around(model: LatentDiffusion, count: int) -> Tensor:
 
 
 @torch.no_grad()
-def _joined(model: LatentDiffusion, pictures: Tensor, masks: Tensor) -> Tensor:
+def _joined(model: Surrounded, pictures: Tensor, masks: Tensor) -> Tensor:
     mean = model.first_stage_model.encode_moments(pictures).chunk(2, dim=1)[0]
     return torch.cat([F.interpolate(masks, mean.shape[-2:]), mean * model.scale_factor], dim=1)

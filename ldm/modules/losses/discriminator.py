@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ldm.errors import Fault
+from ldm.modules.losses.batch_norm import BatchNorm
 
 SLOPE = 0.2
 
@@ -25,7 +26,7 @@ class NLayerDiscriminator(nn.Module):
             stride = 2 if level < n_layers else 1
             layers += [
                 nn.Conv2d(widths[level - 1], widths[level], 4, stride=stride, padding=1, bias=False),
-                nn.BatchNorm2d(widths[level]),
+                BatchNorm(widths[level]),
                 nn.LeakyReLU(SLOPE),
             ]
         self.main = nn.Sequential(*layers, nn.Conv2d(widths[-1], 1, 4, padding=1))

@@ -18,6 +18,8 @@ _OF_TEXT = frozenset(TEXT_KEYS)
 _NUMERIC = (int, float, Decimal)
 _GREATEST = 1e300
 """Not even infinity, nor what is no number, lies below."""
+_GREATEST_SINGLE = 1e38
+"""The same of a column in single precision."""
 
 
 def json_reader() -> Callable[[bytes], Any]:
@@ -124,6 +126,11 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, _NUMERIC) and -_GREATEST < value < _GREATEST else None
 
 
+def _single(value: Any) -> float | None:
+    number = _number(value)
+    return number if number is not None and abs(number) < _GREATEST_SINGLE else None
+
+
 def _whole(value: Any) -> float | None:
     number = _number(value)
     return float(int(number)) if number is not None and 0 <= number < 2**31 else None
@@ -150,7 +157,7 @@ def seconds(text: str) -> float | None:
 
 _READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
     "score": ("score", _score),
-    "aspect_ratio": ("aspect", _number),
+    "aspect_ratio": ("aspect", _single),
     "width": ("width", _whole),
     "image_width": ("width", _whole),
     "height": ("height", _whole),
@@ -158,7 +165,7 @@ _READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
     "date": ("date", _date),
     "created_at": ("date", _date),
     "repeats": ("repeats", _whole),
-    "weight": ("weight", _number),
+    "weight": ("weight", _single),
 }
 """key of a description -> column, and how its value is read"""
 

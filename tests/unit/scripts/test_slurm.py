@@ -41,6 +41,12 @@ def test_a_stopped_run_is_queued_again_and_then_resumed(submit, tmp_path: Path) 
     assert submit(0, "--base", "a.yaml") == (0, [f"{STARTED} --resume logs/slurm-7/latest {RANKS}"])
 
 
+def test_a_resumed_job_may_load_the_same_code(submit, tmp_path: Path) -> None:
+    (tmp_path / "logs/slurm-7/latest").mkdir(parents=True)
+    words = ["--base", "a.yaml", "--allow", "mine", "-s", "3", "--allow=yours", "a.b=1"]
+    assert submit(0, *words)[1] == [f"{STARTED} --resume logs/slurm-7/latest --allow mine --allow=yours {RANKS}"]
+
+
 @pytest.mark.parametrize("code", [1, 4, 70])
 def test_an_error_is_not_tried_again(submit, code: int) -> None:
     found, called = submit(code)

@@ -1,6 +1,6 @@
 """Drift: in the start's standard deviations, for the pictures that were remembered."""
 
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,18 +22,17 @@ def batch(*slots: int) -> dict[str, Any]:
     return {"slot": torch.tensor(slots), "image": values[:, None, None, None].expand(-1, 3, 2, 2)}
 
 
-MODEL: Any = SimpleNamespace(
-    device=CPU, pictures=lambda batch: batch["image"], encode_moments=lambda x: torch.cat([x, torch.zeros_like(x)], 1)
-)
+def moments(batch: Mapping[str, Any]) -> Tensor:
+    return torch.cat([batch["image"], torch.zeros_like(batch["image"])], 1)
 
 
 def moved(by: float, *slots: int) -> Posterior:
-    return Posterior.of(MODEL.encode_moments(batch(*slots)["image"] + by))
+    return Posterior.of(moments({"image": batch(*slots)["image"] + by}))
 
 
 def test_it_is_the_way_in_standard_deviations_of_the_start() -> None:
     drift = Drift()
-    drift.remember(MODEL, [batch(0, 2), batch(4)])
+    drift.remember(moments, [batch(0, 2), batch(4)])
     deviation = torch.tensor([0.0, 2.0, 4.0]).std(correction=0).item()
     for by in (0.0, 3.0):
         drift.restart()
@@ -44,7 +43,7 @@ def test_it_is_the_way_in_standard_deviations_of_the_start() -> None:
 
 def test_it_goes_on_from_a_checkpoint() -> None:
     drift, resumed = Drift(), Drift()
-    drift.remember(MODEL, [batch(0, 2)])
+    drift.remember(moments, [batch(0, 2)])
     resumed.load_state_dict(drift.state_dict())
     resumed.add(batch(0, 2), moved(1.0, 0, 2))
     assert resumed.metrics(as_it_is, CPU)["latent_drift"].item() == pytest.approx(1.0)
@@ -52,7 +51,7 @@ def test_it_goes_on_from_a_checkpoint() -> None:
 
 def test_only_the_first_pictures_are_remembered() -> None:
     drift = Drift()
-    drift.remember(MODEL, [batch(*range(n, n + 8)) for n in range(0, 80, 8)])
+    drift.remember(moments, [batch(*range(n, n + 8)) for n in range(0, 80, 8)])
     assert drift.state_dict()["slots"].tolist() == list(range(16))
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from ldm.models.diffusion.masks import latent_mask
+from ldm.models.diffusion.latent_mask import latent_mask
 
 
 def test_a_latent_counts_as_the_mean_of_its_pixels():

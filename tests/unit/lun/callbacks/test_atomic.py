@@ -8,7 +8,8 @@ import torch
 
 from ldm.errors import Fault
 from lun.callbacks.atomic import AtomicIO, clean_leftovers, peek, unreadable
-from lun.callbacks.manifest import Manifest, manifest_path, remove_checkpoint
+from lun.callbacks.companions import remove_checkpoint
+from lun.callbacks.manifest import Manifest, manifest_path
 
 STATE = {"state_dict": {"w": torch.arange(5000.0)}, "optimizer_states": [], "global_step": 1}
 

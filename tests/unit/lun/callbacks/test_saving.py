@@ -2,10 +2,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.plugins.io import AsyncCheckpointIO
+from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
 import lun.callbacks
-from lun.callbacks.saving import cause, weights_are_finite
+from ldm.errors import Fault
+from lun.callbacks.saving import cause, prepare_saving, require_background, weights_are_finite
 
 
 class FullDisk:
@@ -66,3 +70,18 @@ def test_where_weights_are_spread_each_rank_judges_its_own_and_all_agree(held, o
     module = nn.Linear(0, 0)  # empty, as parameters are under ZeRO-3
     module._trainer = SimpleNamespace(strategy=Ranks(torch.tensor([held]), others))
     assert weights_are_finite(module) is finite
+
+
+def test_only_our_writer_writes_in_parts_and_never_in_the_background(tmp_path):
+    strategy = DDPStrategy()
+    strategy.saves_in_parts = True
+    trainer = SimpleNamespace(strategy=strategy, is_global_zero=True)
+    strategy.checkpoint_io = AsyncCheckpointIO()
+    with pytest.raises(Fault, match="AsyncCheckpointIO cannot write checkpoints in parts"):
+        prepare_saving(trainer, tmp_path)
+    strategy.checkpoint_io = TorchCheckpointIO()
+    prepare_saving(trainer, tmp_path)
+    with pytest.raises(Fault, match="in the background"):
+        require_background(trainer)
+    strategy.saves_in_parts = False
+    require_background(trainer)

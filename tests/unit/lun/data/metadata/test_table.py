@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,14 @@ def test_whatever_a_description_holds_it_makes_one_row(value):
     add_record(made, json.loads(json.dumps({"path": "a.png", **dict.fromkeys(keys[1:], value)})), "x.json")
     add_record(made, value, "y.json")
     assert len(Table.of(made.packed())) == 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_too_great_for_its_column_is_not_known() -> None:
+    made = Rows()
+    add_record(made, {"path": "a.png", "weight": 1e39, "aspect_ratio": -1e200, "score": 1e200, "width": 1e10}, "x.json")
+    table = Table.of(made.packed())
+    assert (table.weight[0], table.score[0], table.width[0]) == (1.0, 1e200, 0) and np.isnan(table.aspect[0])
 
 
 @given(st.text("ab./\\:~", max_size=9), st.sampled_from(["", "sub"]))

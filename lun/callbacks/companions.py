@@ -1,0 +1,64 @@
+"""What lies beside a checkpoint and goes with it: its manifest, and the folder of its shards."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import torch
+
+from ldm.checkpoint.shards import FOLDER, Shards
+from lun.callbacks.manifest import manifest_path
+
+log = logging.getLogger(__name__)
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Delete a checkpoint with its manifest and shards, where they are; never the file without what speaks of it."""
+    manifest_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir():
+        remove_unnamed(path.parent)
+
+
+def remove_unnamed(directory: Path, of: str | None = None) -> None:
+    """Delete the folders of shards in `directory` that no checkpoint there names; of the file `of` alone, if given.
+
+    They are what a killed save left, or belong to a checkpoint that was replaced or deleted. A copy of a checkpoint
+    under another name keeps its folder; so does one that cannot be read.
+    """
+    left = {folder for folder in folders_of_shards(directory) if of in (None, _owner(folder))}
+    owners = {_owner(folder) for folder in left}
+    for file in sorted(directory.glob("*.ckpt"), key=lambda file: file.name not in owners):
+        if not left:
+            return
+        if file.is_file():
+            named = _named_by(file)
+            left -= {folder for folder in left if _owner(folder) == file.name} if named is None else named
+    for folder in left:
+        log.debug("removing %s, which no checkpoint names", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def size_on_disk(path: Path) -> int:
+    """Bytes of a checkpoint and of all shards beside it."""
+    beside = [folder for folder in folders_of_shards(path.parent) if _owner(folder) == path.name]
+    return path.stat().st_size + sum(file.stat().st_size for folder in beside for file in folder.iterdir())
+
+
+def folders_of_shards(directory: Path) -> list[Path]:
+    return [entry for entry in directory.iterdir() if FOLDER.fullmatch(entry.name) and entry.is_dir()]
+
+
+def _owner(folder: Path) -> str:
+    """The name of the checkpoint for which a folder was made."""
+    match = FOLDER.fullmatch(folder.name)
+    return match["checkpoint"] if match else ""
+
+
+def _named_by(file: Path) -> set[Path] | None:
+    """The folder that a checkpoint names, if any; None where it cannot be read."""
+    try:
+        shards = Shards.of(torch.load(file, map_location="cpu", weights_only=True, mmap=True), file)
+    except Exception:  # damage can make the reader of zip files or pickles fail in any way
+        return None
+    return {shards.folder} if shards else set()

@@ -1,0 +1,22 @@
+"""Ordinary checkpoints turned into checkpoints in parts, as one rank alone would have written them."""
+
+from pathlib import Path
+
+from support.runs import load
+
+from ldm.checkpoint.shards import replaced
+from ldm.checkpoint.spread import Run, Spread, left_spread
+from lun.callbacks.atomic import AtomicIO
+
+
+def put_in_parts(path: Path) -> Path:
+    """Let all tensors but single numbers lie beside the checkpoint; returns the one file that holds them."""
+    content = replaced(
+        load(path),
+        lambda tensor: tensor.numel() > 1,
+        lambda _, tensor: Spread(tensor.shape, tensor.dtype, [Run(0, tensor.reshape(-1))]),
+    )
+    with left_spread():
+        AtomicIO().save_checkpoint(content, path)
+    (shard,) = path.parent.glob(f"{path.name}.shards-*/*")
+    return shard
