@@ -28,6 +28,14 @@ class FillCaches(Callback):
                 why=f"{type(trainer.strategy).__name__} reads the first stage's weights too late to know them by",
                 fix="data.params.cache=false",
             )
+        if getattr(trainer.strategy, "cuts_frozen_parts", False):
+            raise Fault(
+                "CFG08",
+                "the cache cannot be used under ZeRO stage 3",
+                where="data.params.cache",
+                why="it cuts up frozen parts as well, so that no rank can encode alone or tell weights from others",
+                fix="lightning.deepspeed.stage=2, or data.params.cache=false",
+            )
         share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)
         data.cache_moments(Encoder(first_stage, trainer.strategy.root_device), share)
         if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):

@@ -141,6 +141,11 @@ class DeepSpeed(DeepSpeedStrategy):
         """What the EMA averages."""
         return self.partitions
 
+    @property
+    def cuts_frozen_parts(self) -> bool:
+        """Whether what does not train is spread, too, so that no rank can read or compute with it alone: in stage 3."""
+        return self.partitions.sharded_weights
+
     # Checkpoints: one ordinary file, as without DeepSpeed, or the ranks' parts of it
 
     def lightning_module_state_dict(self) -> dict[str, Any]:

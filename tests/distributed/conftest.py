@@ -12,7 +12,7 @@ from support.together import ONE, SAME, STILL, busy, tiny, train
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """`ranks(case, *arguments) -> [result of rank 0, result of rank 1]`."""
-    group = Ranks(tmp_path_factory.mktemp("ranks"))
+    group = Ranks(tmp_path_factory.mktemp("ranks"), LUN_CACHE=str(tmp_path_factory.mktemp("cache")))
     yield group
     group.close()
 

@@ -160,6 +160,6 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(forks: Forks, tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_two_hundred_kills(forks: Forks, tmp_path: Path, pictures: Path, name: str) -> None:
+def test_forty_kills_in_each_configuration(forks: Forks, tmp_path: Path, pictures: Path, name: str) -> None:
     counts = campaign(forks, tmp_path, pictures, CONFIGURATIONS[name], 40, seed=100)
     print(name, dict(counts), flush=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from support.runs import TINY, newest_run
+from support.parts import put_in_parts
+from support.runs import TINY, load, newest_run
 from support.small import contents, single_file
 
 from ldm.checkpoint.averaged import averaged_name
@@ -104,6 +105,22 @@ def test_a_file_that_the_run_exported_draws_by_the_runs_config(trained: Path, tm
     for source, name in ((trained, "run"), (trained / "exports/x.safetensors", "file")):
         assert sample([str(source), "red noise", "--steps", "2", "-o", str(tmp_path / name)]) == 0
     assert pixels(tmp_path / "run/0000-42.png") == pixels(tmp_path / "file/0000-42.png")
+
+
+def test_a_checkpoint_in_parts_draws_the_same_and_starts_another_run(
+    trained: Path, pictures: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    parts, whole = run / "checkpoints/last.ckpt", trained / "checkpoints/last.ckpt"
+    put_in_parts(parts)
+    for source, name in ((whole, "whole"), (parts, "parts")):
+        assert sample([str(source), "red noise", "--steps", "2", "-o", str(tmp_path / name)]) == 0
+    assert pixels(tmp_path / "whole/0000-42.png") == pixels(tmp_path / "parts/0000-42.png")
+    still = ["--logdir", str(tmp_path / "logs"), "--max_steps", "1", "model.base_learning_rate=0.0", "-t"]
+    assert train(["--base", str(TINY), "--data_root", str(pictures), "--init-from", str(parts), *still]) == 0
+    found, wanted = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt"), load(whole)
+    names = [name for name in wanted["state_dict"] if not name.startswith("model_ema.")]
+    assert all(torch.equal(found["state_dict"][name], wanted["state_dict"][name]) for name in names)
 
 
 def test_every_layout_of_a_published_model_draws_the_same(tmp_path: Path) -> None:

@@ -116,6 +116,14 @@ def test_readers_of_weights_see_no_difference(checkpoint: Path) -> None:
     assert open_checkpoint(checkpoint).describe().size > sum(tensor.nbytes for tensor in WHOLE.values())
 
 
+def test_weights_that_hold_nan_are_found_in_shards_too(
+    tmp_path: Path, save: Callable[..., AtomicIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WHOLE, "half", torch.full((100, 20), float("nan")))
+    save(tmp_path / "a.ckpt")
+    assert spoilt(tmp_path / "a.ckpt") == "its weights half hold NaN"
+
+
 def test_a_save_over_an_old_one_leaves_one_folder(checkpoint: Path, save: Callable[..., AtomicIO]) -> None:
     before = folder_of(checkpoint)
     io = save(checkpoint, step=2)
