@@ -5,9 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from support.runs import newest_run
 
+from ldm.models.reconstruction import psnr
+from ldm.modules.posterior import Posterior
+from ldm.util import instantiate_from_config
+from lun.data.local import Local
 from lun.trainer import run
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +43,18 @@ def test_every_prompt_is_a_combination_that_is_held_out() -> None:
     )
     assert set(prompts) == held_out and len(prompts) == 24
     assert not held_out & trained
+
+
+@torch.no_grad()
+def test_the_first_stage_draws_what_it_never_saw_and_its_latents_are_scaled_to_one(demo: Path) -> None:
+    params = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())["model"]["params"]
+    first_stage = instantiate_from_config(params["first_stage_config"])
+    for split, least in (("train", 35.5), ("held-out", 28.0)):
+        pictures = Local(f"configs/demo/data/{split}", size=32)
+        real = torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))]).movedim(-1, 1)
+        posterior = Posterior.of(first_stage.encode_moments(real))
+        assert psnr(real, first_stage.decode(posterior.mean)).mean() > least
+        assert params["scale_factor"] * posterior.mean.std().item() == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ def configuration_d() -> nn.Sequential:
             continue
         convolution = nn.Conv2d(channels, width, 3, padding=1)
         nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+        assert convolution.bias is not None
         nn.init.normal_(convolution.bias, std=0.1)
         layers += [convolution, nn.ReLU()]
         channels = width
