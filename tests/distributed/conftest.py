@@ -13,6 +13,7 @@ from support.together import ONE, SAME, STILL, busy, tiny, train
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """`ranks(case, *arguments) -> [result of rank 0, result of rank 1]`."""
     group = Ranks(tmp_path_factory.mktemp("ranks"), LUN_CACHE=str(tmp_path_factory.mktemp("cache")))
+    group.start()
     yield group
     group.close()
 
@@ -24,12 +25,22 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def plain(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Six steps of four pictures in one process by plain descent, with everything on that a run has beside its steps:
+def plain(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Four steps of four pictures in one process by plain descent, with everything on that a run has beside its steps:
     the folder with `one` and with `start`, the weights before them; and the words that say so."""
     folder = tmp_path_factory.mktemp("plain")
     # Of five pictures one rank validates two batches and the other one.
     words = tiny(pictures, *SAME, *busy(make_pictures(folder / "validation", 5, seed=1)))
     assert train(folder / "one", [*words, *ONE]) == 0
     assert train(folder / "start", [*tiny(pictures, *SAME), *ONE, *STILL]) == 0
+    return folder, words
+
+
+@pytest.fixture(scope="session")
+def uncached(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The folder with `one` and `start`, in one process, of a model whose text encoder is frozen; and the words."""
+    folder = tmp_path_factory.mktemp("uncached")
+    words = [*tiny(pictures, *SAME), "model.params.cond_stage_trainable=false"]
+    assert train(folder / "one", [*words, *ONE]) == 0
+    assert train(folder / "start", [*words, *ONE, *STILL]) == 0
     return folder, words

@@ -1,5 +1,6 @@
 """DDP on two ranks against one process with the same global batch, and with all that a run does beside its steps."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.together import (
     MICRO,
     ONE,
     SAME,
+    STEPS,
     STILL,
     assert_same_snapshots,
     averaged,
@@ -21,6 +23,7 @@ from support.together import (
     rows,
     tiny,
     train,
+    until,
     without_weights,
 )
 from torch import Tensor, nn
@@ -53,7 +56,7 @@ def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: dict[str, P
     assert two.keys() == one.keys()
     assert list(two["state_dict"]) == list(one["state_dict"])
     assert two["optimizer_states"][0].keys() == one["optimizer_states"][0].keys()
-    assert two["lun"]["position"] == one["lun"]["position"] == {"step": 6, "slot": 24, "images": 24}
+    assert two["lun"]["position"] == one["lun"]["position"] == {"step": STEPS, "slot": 4 * STEPS, "images": 4 * STEPS}
     assert without_weights(two["ema"]) == without_weights(one["ema"])
 
 
@@ -66,7 +69,7 @@ def test_a_checkpoint_written_beside_training_holds_what_the_last_one_holds(runs
 
 def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:
     two, one = rows(runs["two"]), rows(runs["one"])
-    assert [step for step in one if "train/loss" in one[step]] == [1, 2, 3, 4, 5, 6]
+    assert [step for step in one if "train/loss" in one[step]] == list(range(1, STEPS + 1))
     assert {"val/loss_simple", "val/loss_simple_ema"} <= one[2].keys()
     for step in one:
         assert two[step] == pytest.approx(one[step], rel=1e-4)
@@ -75,7 +78,7 @@ def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:
 def test_the_ranks_read_each_example_once_and_together_all_of_them(runs: dict[str, Path]) -> None:
     run = newest_run(runs["two"])
     windows = [sorted(a + b) for (_, a), (_, b) in zip(slots(run, 0), slots(run, 1), strict=True)]
-    assert windows == [list(range(4 * step, 4 * step + 4)) for step in range(6)]
+    assert windows == [list(range(4 * step, 4 * step + 4)) for step in range(STEPS)]
 
 
 def test_everything_beside_the_steps_is_written_once(runs: dict[str, Path]) -> None:
@@ -165,7 +168,9 @@ def test_ragged_micro_batches_end_at_the_weights_of_one_batch(ranks: Ranks, pict
     assert train(tmp_path / "start", [*words, *whole, *STILL]) == 0
     two, one, start = (last(tmp_path / name)["state_dict"] for name in ("two", "one", "start"))
     assert distance(two, one, start) < 1e-4
-    assert rows(tmp_path / "two")[6]["train/loss"] == pytest.approx(rows(tmp_path / "one")[6]["train/loss"], rel=1e-4)
+    assert rows(tmp_path / "two")[STEPS]["train/loss"] == pytest.approx(
+        rows(tmp_path / "one")[STEPS]["train/loss"], rel=1e-4
+    )
 
 
 def test_a_resume_is_exact_on_as_many_ranks_and_goes_on_on_another_number(
@@ -173,11 +178,11 @@ def test_a_resume_is_exact_on_as_many_ranks_and_goes_on_on_another_number(
 ) -> None:
     words = tiny(pictures, *SAME, *TWO)
     assert ranks(train, tmp_path / "whole", words) == [0, 0]
-    for name in ("again", "alone"):
-        assert ranks(train, tmp_path / name, [*words, "lightning.trainer.max_steps=3"]) == [0, 0]
-    assert ranks(goes_on, newest_run(tmp_path / "again"), ["lightning.trainer.max_steps=6"]) == [0, 0]
+    assert ranks(train, tmp_path / "again", [*words, until(STEPS // 2)]) == [0, 0]
+    alone = shutil.copytree(newest_run(tmp_path / "again"), tmp_path / "alone" / "run")
+    assert ranks(goes_on, newest_run(tmp_path / "again"), [until(STEPS)]) == [0, 0]
     whole, again = (final_state(newest_run(tmp_path / name)) for name in ("whole", "again"))
     assert differences(whole, again) == []
-    assert goes_on(newest_run(tmp_path / "alone"), [*ONE, "lightning.trainer.max_steps=6"]) == 0
+    assert goes_on(alone, [*ONE, until(STEPS)]) == 0
     start = last(runs["start"])["state_dict"]
-    assert distance(last(tmp_path / "alone")["state_dict"], whole["state_dict"], start) < 1e-4
+    assert distance(load(alone / "checkpoints/last.ckpt")["state_dict"], whole["state_dict"], start) < 1e-4

@@ -14,14 +14,17 @@ from support.together import (
     MICRO,
     ONE,
     SAME,
+    STEPS,
     assert_same_snapshots,
     averaged,
+    cache_in,
     distance,
     goes_on,
     last,
     rows,
     tiny,
     train,
+    until,
     without_weights,
 )
 from torch import Tensor
@@ -88,19 +91,19 @@ def test_weights_pass_from_strategy_to_strategy_to_the_bit(runs: dict[str, Path]
     still += ["model.params.ema_config.params.update_every=100"]
     ddp = ["lightning.trainer.devices=2", DDP, IN_PARTS, *MICRO]
     alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1"]
-    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=7"]) == [0, 0]
-    assert ranks(goes_on, run, [*still, *ddp, "lightning.trainer.max_steps=8"]) == [0, 0]
+    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, until(STEPS + 1)]) == [0, 0]
+    assert ranks(goes_on, run, [*still, *ddp, until(STEPS + 2)]) == [0, 0]
     assert len([*run.glob("checkpoints/last.ckpt.shards-*/rank-*.safetensors")]) == 2
-    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, "lightning.trainer.max_steps=9"]) == [0, 0]
-    assert goes_on(run, [*still, *alone, "lightning.trainer.max_steps=10"]) == 0
+    assert ranks(goes_on, run, [*still, *SHARDED, *MICRO, until(STEPS + 3)]) == [0, 0]
+    assert goes_on(run, [*still, *alone, until(STEPS + 4)]) == 0
     after = load(run / "checkpoints/last.ckpt")
-    assert after["lun"]["position"]["step"] == 10
+    assert after["lun"]["position"]["step"] == STEPS + 4
     assert [at for at in differences(before["state_dict"], after["state_dict"]) if "num_updates" not in at] == []
 
 
 @pytest.fixture(scope="module")
 def straight(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Six steps of AdamW without a stop, and the words that say so."""
+    """Four steps of AdamW without a stop, and the words that say so."""
     folder = tmp_path_factory.mktemp("straight")
     adam = ["model.params.optimizer_config={target: torch.optim.AdamW}", "model.base_learning_rate=0.001"]
     more = ["lightning.trainer.gradient_clip_val=0.1", "model.params.ema_config.params.widths=[0.1]"]
@@ -111,8 +114,8 @@ def straight(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFact
 
 def test_a_resume_of_shards_is_exact(ranks: Ranks, straight: tuple[Path, list[str]], tmp_path: Path) -> None:
     whole, words = straight
-    assert ranks(train, tmp_path, [*words, "lightning.trainer.max_steps=3"]) == [0, 0]
-    assert ranks(goes_on, newest_run(tmp_path), ["lightning.trainer.max_steps=6"]) == [0, 0]
+    assert ranks(train, tmp_path, [*words, until(STEPS // 2)]) == [0, 0]
+    assert ranks(goes_on, newest_run(tmp_path), [until(STEPS)]) == [0, 0]
     assert differences(final_state(whole), final_state(newest_run(tmp_path))) == []
 
 
@@ -123,6 +126,15 @@ def test_offloading_and_computing_activations_twice_change_no_weight(
     assert ranks(train, tmp_path, [*tiny(pictures, *SAME), *SHARDED, *saving]) == [0, 0]
     one, start = last(runs["one"])["state_dict"], last(runs["start"])["state_dict"]
     assert distance(last(tmp_path)["state_dict"], one, start) < 1e-4
+
+
+def test_with_moments_and_captions_from_a_cache_it_ends_at_the_weights_of_a_plain_run(
+    uncached: tuple[Path, list[str]], ranks: Ranks, tmp_path: Path
+) -> None:
+    folder, words = uncached
+    assert ranks(train, tmp_path, [*words, *SHARDED, "data.params.batch_size=2", cache_in(folder)]) == [0, 0]
+    found, one, start = (last(logs)["state_dict"] for logs in (tmp_path, folder / "one", folder / "start"))
+    assert distance(found, one, start) < 1e-4
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
@@ -155,17 +167,17 @@ def test_a_checkpoint_in_parts_resumes_exactly_on_ranks_and_to_the_bit_in_one_pr
     ranks: Ranks, straight: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     whole, words = straight
-    assert ranks(train, tmp_path / "parts", [*words, IN_PARTS, "lightning.trainer.max_steps=3"]) == [0, 0]
+    assert ranks(train, tmp_path / "parts", [*words, IN_PARTS, until(STEPS // 2)]) == [0, 0]
     run = newest_run(tmp_path / "parts")
     halfway = Path(shutil.copytree(run, tmp_path / "halfway"))
-    assert ranks(goes_on, run, ["lightning.trainer.max_steps=6"]) == [0, 0]
+    assert ranks(goes_on, run, [until(STEPS)]) == [0, 0]
     (folder,) = (run / "checkpoints").glob("last.ckpt.shards-*")
     assert sorted(file.name for file in folder.iterdir()) == ["rank-00000.safetensors", "rank-00001.safetensors"]
     assert differences(final_state(whole), final_state(run)) == []
     assert differences(written(whole, tmp_path / "a"), written(run, tmp_path / "b")) == []
     before = final_state(halfway)
     still = ["model.base_learning_rate=0.0", "model.params.ema_config.params.update_every=100"]
-    assert goes_on(halfway, [*ONE, *still, "lightning.trainer.max_steps=4"]) == 0
+    assert goes_on(halfway, [*ONE, *still, until(STEPS // 2 + 1)]) == 0
     after = final_state(halfway)
     assert not [*halfway.rglob("*.shards-*")]
     assert [at for at in differences(before["state_dict"], after["state_dict"]) if "num_updates" not in at] == []

@@ -1,15 +1,32 @@
 """DeepSpeed's ZeRO on two ranks against one process with the same global batch."""
 
+import io
 import os
 import shutil
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.ranks import Ranks
 from support.runs import newest_run
-from support.together import MICRO, ONE, SAME, STILL, averaged, distance, goes_on, last, rows, tiny, train
+from support.together import (
+    MICRO,
+    ONE,
+    SAME,
+    STEPS,
+    STILL,
+    averaged,
+    cache_in,
+    distance,
+    goes_on,
+    last,
+    rows,
+    tiny,
+    train,
+    until,
+)
 from torch import Tensor
 
 pytest.importorskip("deepspeed")
@@ -18,7 +35,7 @@ ADAM = [
     "model.params.optimizer_config={target: torch.optim.AdamW}",
     "model.base_learning_rate=0.001",
     "lightning.trainer.gradient_clip_val=0.1",
-    "model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine, params: {warm_up_steps: 2, total_steps: 6}}",
+    "model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine, params: {warm_up_steps: 1, total_steps: 4}}",
 ]
 
 
@@ -43,31 +60,35 @@ def unet(checkpoint: dict[str, Any]) -> dict[str, Tensor]:
 
 @pytest.fixture(scope="module")
 def adam(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The same by AdamW with clipping and a schedule; `half` are its first three steps."""
+    """The same by AdamW with clipping and a schedule; `begun` is its first step."""
     folder = tmp_path_factory.mktemp("zero-adam")
     words = [*tiny(pictures, *SAME), *ADAM]
     assert train(folder / "one", [*words, *ONE]) == 0
-    assert train(folder / "half", [*words, *ONE, "lightning.trainer.max_steps=3"]) == 0
+    assert train(folder / "begun", [*words, *ONE, until(1)]) == 0
     assert train(folder / "start", [*words, *ONE, *STILL]) == 0
     return folder, words
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_plain_descent_ends_at_the_weights_of_one_process(
-    stage: int, ranks: Ranks, plain: tuple[Path, list[str]]
+    stage: int, ranks: Ranks, plain: tuple[Path, list[str]], pictures: Path
 ) -> None:
+    """With everything beside the steps in stages 2 and 3; stage 1 does less than 2 does."""
     folder, words = plain
+    words = tiny(pictures, *SAME) if stage == 1 else words
     assert ranks(train, folder / f"zero-{stage}", [*words, *zero(stage)]) == [0, 0]
     assert max(off(folder, f"zero-{stage}")) < 1e-4
     two, one = rows(folder / f"zero-{stage}"), rows(folder / "one")
+    assert two.keys() == one.keys()
     for step in one:
-        assert two[step] == pytest.approx(one[step], rel=1e-4)
+        same = {name: one[step][name] for name in (one if stage > 1 else two)[step]}
+        assert two[step] == pytest.approx(same, rel=1e-4)
 
 
 def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
     folder, words = adam
-    assert ranks(train, folder / "keys", [*words, *zero(2), "lightning.trainer.max_steps=3"]) == [0, 0]
-    two, one = last(folder / "keys"), last(folder / "half")
+    assert ranks(train, folder / "keys", [*words, *zero(2), until(1)]) == [0, 0]
+    two, one = last(folder / "keys"), last(folder / "begun")
     assert list(two["state_dict"]) == list(one["state_dict"])
     assert {name: value.dtype for name, value in two["state_dict"].items()} == {
         name: value.dtype for name, value in one["state_dict"].items()
@@ -78,14 +99,14 @@ def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Pa
     }
     assert ours["param_groups"] == theirs["param_groups"]
     assert two["lr_schedulers"] == one["lr_schedulers"] and two["ema"] == one["ema"]
-    assert goes_on(newest_run(folder / "keys"), [*ONE, "lightning.trainer.max_steps=6"]) == 0
+    assert goes_on(newest_run(folder / "keys"), [*ONE, until(STEPS)]) == 0
     assert max(off(folder, "keys")) < 1e-4
 
 
 def test_a_checkpoint_of_one_process_goes_on_under_zero(ranks: Ranks, adam: tuple[Path, list[str]]) -> None:
     folder, _ = adam
-    run = shutil.copytree(newest_run(folder / "half"), folder / "on" / "run")
-    assert ranks(goes_on, run, [*zero(1), *MICRO, "lightning.trainer.max_steps=6"]) == [0, 0]
+    run = shutil.copytree(newest_run(folder / "begun"), folder / "on" / "run")
+    assert ranks(goes_on, run, [*zero(1), *MICRO, until(STEPS)]) == [0, 0]
     assert max(off(folder, "on")) < 1e-4
 
 
@@ -93,12 +114,12 @@ def test_under_zero_it_goes_on_in_parts_and_these_go_on_in_one_process(
     ranks: Ranks, adam: tuple[Path, list[str]]
 ) -> None:
     folder, _ = adam
-    run = shutil.copytree(newest_run(folder / "half"), folder / "parts" / "run")
+    run = shutil.copytree(newest_run(folder / "begun"), folder / "parts" / "run")
     parts = zero(3, save_distributed_checkpoint="true")
-    assert ranks(goes_on, run, [*parts, *MICRO, "lightning.trainer.max_steps=4"]) == [0, 0]
-    assert ranks(goes_on, run, ["lightning.trainer.max_steps=5"]) == [0, 0]
+    assert ranks(goes_on, run, [*parts, *MICRO, until(2)]) == [0, 0]
+    assert ranks(goes_on, run, [until(3)]) == [0, 0]
     assert len([*run.rglob("rank-*.safetensors")]) == 2
-    alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1", "lightning.trainer.max_steps=6"]
+    alone = [*ONE, "lightning.trainer.accumulate_grad_batches=1", until(STEPS)]
     assert goes_on(run, alone) == 0
     assert max(off(folder, "parts")) < 1e-4
 
@@ -120,6 +141,31 @@ def test_in_bfloat16_the_file_holds_the_precise_weights(
     half, one, start = (unet(last(folder / run)) for run in (name, "one", "start"))
     assert any(not weight.equal(weight.bfloat16().float()) for weight in half.values())
     assert 1e-3 < distance(half, one, start) < 0.3  # forward and backward see rounded weights
+
+
+def test_with_moments_and_captions_from_a_cache_it_ends_at_the_weights_of_a_plain_run(
+    uncached: tuple[Path, list[str]], ranks: Ranks
+) -> None:
+    """And knows frozen parts by their weights: what FSDP2 has kept serves it, too."""
+    folder, words = uncached
+    assert ranks(train, folder / "zero", [*words, *zero(2), cache_in(folder)]) == [0, 0]
+    assert max(off(folder, "zero")) < 1e-4
+    assert [len(list((folder / "cache" / kind).iterdir())) for kind in ("moments", "text")] == [1, 1]
+
+
+def test_frozen_parts_that_are_cut_up_cannot_be_cached(
+    uncached: tuple[Path, list[str]], ranks: Ranks, tmp_path: Path
+) -> None:
+    words = [*uncached[1], *zero(3), "data.params.cache=true"]
+    assert ranks(refusal, tmp_path, words) == [(2, True), (2, True)]
+
+
+def refusal(logs: Path, words: list[str]) -> tuple[int, bool]:
+    """The exit code, and whether the message names the stage."""
+    told = io.StringIO()
+    with redirect_stderr(told):
+        code = train(logs, words)
+    return code, "ZeRO stage 3" in told.getvalue()
 
 
 @pytest.mark.slow

@@ -65,7 +65,15 @@ CONFIGURATIONS = {
     "autoencoder, accumulation": Configuration(["lightning.trainer.accumulate_grad_batches=2"], base=AUTOENCODER),
     "autoencoder, bf16-mixed": Configuration(["lightning.trainer.precision=bf16-mixed"], base=AUTOENCODER),
 }
-LONG_ALONE = ("cache", "frozen text encoder", "workers", "autoencoder, bf16-mixed", "EMA of widths")
+LONG_ALONE = (
+    "buckets",
+    "cache",
+    "frozen text encoder",
+    "workers",
+    "autoencoder",
+    "autoencoder, bf16-mixed",
+    "EMA of widths",
+)
 """What the quick part leaves out: their parts come up in other configurations."""
 
 QUICK_CUTS = {"fp32": [3, 4, 8, 9], "validation, pictures and savers": [4, 7]}

@@ -154,7 +154,8 @@ CONFIGURATIONS = {
 
 
 def test_a_killed_run_ends_as_if_nothing_had_happened(forks: Forks, tmp_path: Path, pictures: Path) -> None:
-    assert campaign(forks, tmp_path, pictures, CONFIGURATIONS["workers"], 4, seed=1)["kills"] == 4
+    settings = [*CONFIGURATIONS["workers"], "lightning.trainer.max_steps=16"]
+    assert campaign(forks, tmp_path, pictures, settings, 4, seed=1)["kills"] == 4
 
 
 @pytest.mark.slow

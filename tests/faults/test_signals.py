@@ -11,7 +11,7 @@ from support.moments import MOMENTS, signal_at
 from support.runs import TINY, load, newest_run
 from support.warm import VALIDATION
 
-STEPS = 8
+STEPS = 6
 CODES = {SIGINT: 130, SIGTERM: 143, SIGUSR1: 143}
 SETTINGS = [
     f"lightning.trainer.max_steps={STEPS}",

@@ -1,6 +1,7 @@
 """One process of `support.ranks.Ranks`: joins the group, then runs cases until its parent goes away."""
 
 import faulthandler
+import importlib
 import importlib.util
 import os
 import pickle
@@ -17,6 +18,7 @@ from torch import distributed
 
 TIMEOUT = timedelta(seconds=30)  # of any collective: where ranks part ways, a case fails instead of hanging
 LONGEST_CASE = 140
+NEEDED = ("lun.launch.session", "ldm.models.diffusion.ddpm", "ldm.modules.networks.unet")
 
 
 @cache
@@ -45,6 +47,8 @@ def serve(end: Connection) -> None:
     if "nccl" in backend:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     distributed.init_process_group(backend, timeout=TIMEOUT)
+    for name in NEEDED:
+        importlib.import_module(name)
     while True:
         try:
             request = pickle.loads(end.recv_bytes())

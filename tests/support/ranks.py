@@ -35,7 +35,7 @@ class Ranks:
 
     def __call__(self, case: Callable[..., Any], *arguments: Any) -> list[Any]:
         if not self._processes:
-            self._start()
+            self.start()
         request = pickle.dumps((case.__code__.co_filename, case.__name__, arguments))
         for end in self._ends:
             end.send_bytes(request)
@@ -61,7 +61,8 @@ class Ranks:
         """Send a signal to one rank."""
         os.kill(self._processes[rank].pid, number)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin without waiting for it, so that all that has to be imported is while others compute."""
         self.folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
         for rank in range(self.world_size):

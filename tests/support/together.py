@@ -12,10 +12,16 @@ from torch import Tensor
 
 from ldm.checkpoint.shards import with_tensors
 
-SAME = ["model.params.unet_config.params.dropout=0.0", "lightning.trainer.max_steps=6"]
+STEPS = 4
+SAME = ["model.params.unet_config.params.dropout=0.0", f"lightning.trainer.max_steps={STEPS}"]
 ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
 STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
+
+
+def until(step: int) -> str:
+    """The setting that ends a run there."""
+    return f"lightning.trainer.max_steps={step}"
 
 
 def train(logs: Path, words: Sequence[str]) -> int:
@@ -38,6 +44,11 @@ def tiny(data: Path, *words: str) -> list[str]:
     sgd = ["model.params.optimizer_config={target: torch.optim.SGD, params: {}}", "model.base_learning_rate=0.05"]
     free = ["lightning.trainer.gradient_clip_val=null", "model.params.scheduler_config=null"]
     return [*plain, *sgd, *free, *words]
+
+
+def cache_in(folder: Path) -> str:
+    """The setting that caches moments and captions there."""
+    return f"data.params.cache={{folder: {folder / 'cache'}}}"
 
 
 def last(logs: Path) -> dict[str, Any]:
@@ -75,7 +86,7 @@ def busy(validation: Path) -> list[str]:
         "callbacks.progress": "{target: lun.callbacks.SmoothedProgressBar}",
         "callbacks.image_logger": "{target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, max_images: 2, "
         "prompts: [red noise 0], log_images_kwargs: {ddim_steps: 1}}}",
-        "callbacks.often": "{target: lun.callbacks.Checkpoint, params: {filename: often, every_n_train_steps: 3}}",
+        "callbacks.often": "{target: lun.callbacks.Checkpoint, params: {filename: often, every_n_train_steps: 4}}",
         "callbacks.best": "{target: lun.callbacks.Checkpoint, params: {filename: 'best-{step}', "
         "monitor: val/loss_simple_ema, dirpath: checkpoints/monitor}}",
         "callbacks.snapshots": "{target: lun.callbacks.EmaSnapshots, params: {count: 2}}",
