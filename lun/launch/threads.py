@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 log = logging.getLogger(__name__)
-CROWDED = 0.5  # of all cores, over the last minute; what starting takes by itself is less, from 2 cores on
+CROWDED = 0.7  # of all cores, over the last minute; starting, or installing right before, takes less by itself
 
 
 def available_cores() -> int:
