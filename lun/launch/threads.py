@@ -33,6 +33,12 @@ def _quota(root: Path) -> float:
         return math.inf
 
 
+def _of_openmp() -> int | None:
+    """The outermost level's threads; None where the environment does not say."""
+    outermost = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(outermost) if outermost.isdecimal() and int(outermost) > 0 else None
+
+
 def say_if_crowded() -> None:
     """Tell, before training on the CPU, that others keep its cores busy: threads that wait for each other do so at full
     speed, and a step of a small network takes several times as long with two of them as with one."""
@@ -45,9 +51,12 @@ def say_if_crowded() -> None:
 
 
 def settle_threads(stored: int | None) -> int:
-    """Set torch's thread count: `LUN_THREADS`, else what the resumed run used, else the available cores."""
+    """Set torch's thread count: `LUN_THREADS`, else what the resumed run used, else `OMP_NUM_THREADS`, else the cores.
+
+    torchrun sets `OMP_NUM_THREADS` to 1 where it starts several ranks, which would get in each other's way.
+    """
     asked = os.environ.get("LUN_THREADS")
-    count = int(asked) if asked else stored or available_cores()
+    count = int(asked) if asked else stored or _of_openmp() or available_cores()
     torch.set_num_threads(count)
     if stored and count != stored:
         log.warning("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)

@@ -40,6 +40,16 @@ def test_a_resumed_run_takes_over_its_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.parametrize(("given", "count"), [("1", 1), ("1,4", 1), ("", 3), ("0", 3), ("many", 3)])
+def test_a_new_run_takes_openmps_count_and_else_the_cores(
+    monkeypatch: pytest.MonkeyPatch, given: str, count: int
+) -> None:
+    monkeypatch.delenv("LUN_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    monkeypatch.setattr(threads, "available_cores", lambda: 3)
+    assert threads.settle_threads(None) == count
+
+
 def test_the_environment_overrides_and_a_change_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
