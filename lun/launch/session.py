@@ -42,7 +42,7 @@ from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
 from lun.launch.strategy import require_strategy, with_strategy
-from lun.launch.threads import settle_threads
+from lun.launch.threads import say_if_crowded, settle_threads
 from lun.launch.trainer import (
     build_callbacks,
     build_loggers,
@@ -183,6 +183,8 @@ class Session:
         position = FollowPosition(attempt, source, self.changed_slot())
         trainer = self.trainer(run, position, stops)
         self.say_where_it_goes_on()
+        if trainer.strategy.root_device.type == "cpu":
+            say_if_crowded()
         if trainer.is_global_zero:
             self.write_down(run, started)
         return Outcome(run, started, stops, self.model, trainer, self.window).of(

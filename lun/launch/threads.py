@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 log = logging.getLogger(__name__)
+CROWDED = 0.7  # of all cores, over the last minute; starting, or installing right before, takes less by itself
 
 
 def available_cores() -> int:
@@ -30,6 +31,17 @@ def _quota(root: Path) -> float:
         return math.inf if limit in ("max", "-1") else int(limit) / int(period)
     except (OSError, ValueError):  # no control groups here: nothing is limited by them
         return math.inf
+
+
+def say_if_crowded() -> None:
+    """Tell, before training on the CPU, that others keep its cores busy: threads that wait for each other do so at full
+    speed, and a step of a small network takes several times as long with two of them as with one."""
+    count, cores = torch.get_num_threads(), os.cpu_count() or 1
+    busy = os.getloadavg()[0] / cores if hasattr(os, "getloadavg") else 0.0
+    if count > 1 and busy > CROWDED and "LUN_THREADS" not in os.environ:
+        fewer = max(1, int(count * (1 - busy)))
+        what = f"{min(busy, 1):.0%} of the cores are busy with other work, and {count} threads wait for each other"
+        log.warning("note: %s; LUN_THREADS=%d in the environment may be faster", what, fewer)
 
 
 def settle_threads(stored: int | None) -> int:

@@ -19,6 +19,7 @@ def lun(tmp_path: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
+    monkeypatch.setenv("LUN_THREADS", "1")  # two threads on a busy machine wait for each other most of the time
 
     def start(*arguments: str, base: bool = True, data: Path | None = pictures) -> int:
         line = list(arguments)

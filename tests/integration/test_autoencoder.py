@@ -11,6 +11,9 @@ import torch
 from support.equality import differences, final_state
 from support.runs import load, newest_run
 
+from ldm.models.reconstruction import psnr
+from lun.data.local import Local
+
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"
 STEPS = 8
 Train = Callable[..., Path]
@@ -269,22 +272,38 @@ def test_what_cannot_be_trained_is_said_before_anything_is_written(
     assert not (tmp_path / "logs").exists()
 
 
-def test_it_learns_to_draw_pictures_that_it_never_saw(train: Train, repo_root: Path) -> None:
-    """From noise, discriminator included from step 36 on: 1.5 dB and more between steps 8 and 40."""
+def mean_colours(root: Path, side: int) -> float:
+    """PSNR in dB of pictures painted over with their mean colour, each with its own: what blobs of colour reach."""
+    pictures = Local(str(root), size=side)
+    real = torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))])
+    plain = real.mean(dim=(1, 2), keepdim=True).expand_as(real)
+    return float(psnr(real.movedim(-1, 1), plain.movedim(-1, 1)).mean())
+
+
+def test_from_noise_it_learns_to_draw_pictures_that_it_never_saw(train: Train, repo_root: Path) -> None:
+    """200 steps, discriminator included from step 170 on: 4.2 dB above mean colours, of which each picture has its own.
+
+    With its encoder left at random, or shown one picture and judged by another, it stays below them. One colour for
+    all pictures, the best that a network can do which does not look at them, is 3.5 dB worse yet.
+    """
     data = repo_root / "configs/demo/data"
-    validation = {"target": "lun.data.local.Local", "params": {"data_root": str(data / "held-out"), "size": 16}}
+    validation = {
+        "target": "lun.data.local.Local",
+        "params": {"data_root": str(data / "held-out"), "size": 16, "flip_p": 0.0},
+    }
     run = train(
         "learns",
         "data.params.train.params.size=16",
-        "data.params.batch_size=6",
+        "data.params.batch_size=8",
         f"data.params.validation={json.dumps(validation)}",
-        "model.base_learning_rate=3.0e-3",
-        "model.params.lossconfig.params.disc_start=36",
-        "lightning.trainer.max_steps=40",
-        "lightning.trainer.val_check_interval=8",
-        "lightning.trainer.limit_val_batches=2",
+        "model.base_learning_rate=5.0e-3",
+        "model.params.lossconfig.params.disc_start=170",
+        "lightning.trainer.max_steps=200",
+        "lightning.trainer.val_check_interval=100",
+        "lightning.trainer.log_every_n_steps=50",
         data=data / "train",
     )
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    ratios = [row["val/psnr"] for row in rows if "val/psnr" in row]
-    assert len(ratios) == 5 and ratios[-1] > ratios[0] + 1.5, ratios
+    for name in ("val/psnr", "val/psnr_ema"):
+        _, reached = [row[name] for row in rows if name in row]
+        assert reached > mean_colours(data / "held-out", 16) + 3.5

@@ -24,6 +24,7 @@ COMBINATIONS = [
     [*TXT2IMG, "objective.yaml"],
     ["training-lightning.yaml", "training-encoder.yaml"],
     ["training-lightning.yaml", "demo/first-stage.yaml"],
+    ["demo/first-stage-scratch.yaml"],
     [*TXT2IMG, "models/sd15.yaml"],
 ]
 LAYERED = [

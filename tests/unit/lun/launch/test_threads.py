@@ -46,3 +46,23 @@ def test_the_environment_overrides_and_a_change_is_said(
     monkeypatch.setenv("LUN_THREADS", "2")
     assert threads.settle_threads(1) == 2
     assert "sums may differ in their last bits" in caplog.text
+
+
+@pytest.mark.parametrize(("load", "count", "says"), [(0.9, 2, ""), (1.5, 2, "LUN_THREADS=1"), (6.0, 1, "")])
+def test_a_machine_that_is_busy_already_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, load: float, count: int, says: str
+) -> None:
+    monkeypatch.delenv("LUN_THREADS", raising=False)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    torch.set_num_threads(count)
+    threads.say_if_crowded()
+    assert (says in caplog.text) if says else not caplog.text
+
+
+def test_who_chose_the_count_is_told_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("LUN_THREADS", "2")
+    monkeypatch.setattr("os.getloadavg", lambda: (9.0, 0.0, 0.0))
+    torch.set_num_threads(2)
+    threads.say_if_crowded()
+    assert not caplog.text

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 from torch.nn import functional as F
 
 from ldm.errors import Fault
@@ -19,6 +20,26 @@ def lpips() -> LPIPS:
 
 def pictures(seed: int, side: int = 16) -> torch.Tensor:
     return torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def configuration_d() -> nn.Sequential:
+    """VGG16's features as torchvision lays them out, by the table of the paper: convolutions, ReLUs and pools in a row.
+
+    The numbers are random, biases included: a layer that is left out, doubled or taken for another shows.
+    """
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    channels = 3
+    for width in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0):
+        if not width:
+            layers.append(nn.MaxPool2d(2, 2))
+            continue
+        convolution = nn.Conv2d(channels, width, 3, padding=1)
+        nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+        nn.init.normal_(convolution.bias, std=0.1)
+        layers += [convolution, nn.ReLU()]
+        channels = width
+    return nn.Sequential(*layers)
 
 
 def test_vgg16_has_its_public_size() -> None:
@@ -59,6 +80,32 @@ def test_the_distance_is_the_one_of_the_paper(lpips: LPIPS) -> None:
         difference = (F.normalize(one, dim=1) - F.normalize(other, dim=1)).square()
         by_hand += F.conv2d(difference, head).mean(dim=(1, 2, 3))
     assert torch.allclose(lpips(a, b), by_hand, rtol=1e-4)
+
+
+def test_distance_and_gradient_are_torchmetrics_over_torchvisions_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference wants torchvision for its VGG16 alone; ours reads the same weights from a file of that layout."""
+    from torchmetrics.functional.image import lpips as reference
+
+    trunk = configuration_d()
+    file = tmp_path / "vgg16.safetensors"
+    save_file({f"features.{name}": tensor for name, tensor in trunk.state_dict().items()}, file)
+    monkeypatch.setattr(reference, "_get_tv_model_features", lambda net, pretrained: trunk)
+    theirs, ours = reference._LPIPS(net="vgg", pnet_rand=True), LPIPS(str(file))
+    real = pictures(8, side=40)  # 40 is not divisible by 16: pools leave a remainder
+    made, again = (pictures(9, side=40).requires_grad_() for _ in range(2))
+    expected, found = theirs(real, made).flatten(), ours(real, again)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    expected.sum().backward()
+    found.sum().backward()
+    assert made.grad is not None and again.grad is not None
+    assert torch.allclose(again.grad, made.grad, rtol=1e-3, atol=1e-3 * float(made.grad.abs().max()))
+
+
+def test_names_and_shapes_are_those_of_torchvisions_layout() -> None:
+    layout = {f"features.{name}": tuple(tensor.shape) for name, tensor in configuration_d().state_dict().items()}
+    assert shapes() == layout
 
 
 def test_a_picture_is_at_no_distance_from_itself(lpips: LPIPS) -> None:
