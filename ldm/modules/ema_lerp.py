@@ -22,9 +22,13 @@ def lerp(averages: Sequence[Tensor], sources: Sequence[Tensor], weights: Sequenc
     weights    one per average, between 0 and 1
 
     A source value that is NaN or infinite leaves its average as it is, bit for bit. On the CPU compiled code does it
-    (`ema_compiled`) with torch's number of threads, or torch, both with the rounding of `torch.lerp`.
+    (`ema_compiled`) with torch's number of threads, or torch, both with the rounding of `torch.lerp`. ValueError, with
+    nothing written, if the sizes differ.
     """
     placed = list(_placed(sources))
+    size = sum(source.numel() for source in sources)
+    if any(average.numel() != size for average in averages):
+        raise ValueError("averages and weights differ in size: the parameters changed since the averages began")
     if averages[0].device.type != "cpu":
         return _on_device(averages, placed, weights)
     kernel = ema_compiled.kernel()

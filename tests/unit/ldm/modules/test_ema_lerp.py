@@ -111,3 +111,11 @@ def test_tensors_that_compiled_code_cannot_read_keep_their_places_among_the_othe
     average = torch.zeros(12)
     ema_lerp.lerp([average], values, [1.0])
     assert average.tolist() == [1.0] * 5 + [2.0] * 4 + [3.0] * 3
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_averages_of_another_size_are_refused_before_anything_is_written(way: str, size: int) -> None:
+    average = torch.zeros(size)
+    with pytest.raises(ValueError, match="differ in size"):
+        ema_lerp.lerp([average], [torch.ones(5)], [0.5])
+    assert average.tolist() == [0.0] * size
