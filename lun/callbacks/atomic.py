@@ -18,7 +18,7 @@ from ldm.checkpoint.shards import Shards, with_tensors
 from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
 from lun.callbacks.background import Background
-from lun.callbacks.companions import remove_unnamed
+from lun.callbacks.companions import keep, let_go, remove_unnamed
 from lun.callbacks.footprint import amount
 from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
 from lun.callbacks.sharded import flush_directory, own_rank, shards_beside
@@ -78,6 +78,7 @@ class AtomicIO(TorchCheckpointIO):
                 os.fsync(file.fileno())
             if self.written is None:
                 _prove(temporary)
+            let_go(path)
             # At no moment does a manifest speak of another file than the one beside it.
             manifest_path(path).unlink(missing_ok=True)
             os.replace(temporary, path)
@@ -85,6 +86,8 @@ class AtomicIO(TorchCheckpointIO):
             temporary.unlink(missing_ok=True)
         flush_directory(path.parent)
         shards = Shards.of(checkpoint, path)
+        if shards is not None:
+            keep(shards)
         self.written, self.expected = path, hashed.size + (shards.size if shards else 0)
         ours = checkpoint.get("lun") or {}
         with suppress(OSError):  # the file is whole; without a manifest its own checksums are compared

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -12,21 +13,40 @@ from lun.callbacks.manifest import manifest_path
 log = logging.getLogger(__name__)
 
 
+KEPT = ".kept"
+"""In a folder that a checkpoint came to name: if it is named no longer, somebody moved that file, so it stays."""
+
+
 def remove_checkpoint(path: Path) -> None:
     """Delete a checkpoint with its manifest and shards, where they are; never the file without what speaks of it."""
+    let_go(path)
     manifest_path(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
         remove_unnamed(path.parent)
 
 
+def keep(shards: Shards) -> None:
+    """Mark the folder of shards that a checkpoint in its place names."""
+    with suppress(OSError):  # without it they are only less safe from somebody who moves the file without them
+        (shards.folder / KEPT).touch()
+
+
+def let_go(path: Path) -> None:
+    """Before the checkpoint at `path` is deleted or replaced: its shards may go with it."""
+    if path.is_file() and folders_of_shards(path.parent):
+        for folder in _named_by(path) or ():
+            (folder / KEPT).unlink(missing_ok=True)
+
+
 def remove_unnamed(directory: Path, of: str | None = None) -> None:
     """Delete the folders of shards in `directory` that no checkpoint there names; of the file `of` alone, if given.
 
-    They are what a killed save left, or belong to a checkpoint that was replaced or deleted. A copy of a checkpoint
-    under another name keeps its folder; so does one that cannot be read.
+    They are what a killed save left, or belong to a checkpoint that was replaced or deleted by this program: what
+    somebody moved away, copied under another name or damaged keeps its folder.
     """
     left = {folder for folder in folders_of_shards(directory) if of in (None, _owner(folder))}
+    left = {folder for folder in left if not (folder / KEPT).exists()}
     owners = {_owner(folder) for folder in left}
     for file in sorted(directory.glob("*.ckpt"), key=lambda file: file.name not in owners):
         if not left:

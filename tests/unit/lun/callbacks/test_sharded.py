@@ -88,7 +88,7 @@ def test_what_two_ranks_wrote_comes_back_whole_and_to_the_bit(checkpoint: Path) 
     found = AtomicIO().load_checkpoint(checkpoint)
     assert equal(found) and found["global_step"] == 1 and "shards" not in found
     assert sorted(os.listdir(checkpoint.parent)) == ["a.ckpt", "a.ckpt.json", folder_of(checkpoint).name]
-    assert sorted(os.listdir(folder_of(checkpoint))) == ["rank-00000.safetensors", "rank-00001.safetensors"]
+    assert sorted(os.listdir(folder_of(checkpoint))) == [".kept", "rank-00000.safetensors", "rank-00001.safetensors"]
     assert unreadable(checkpoint) is None and spoilt(checkpoint) is None
     assert peek(checkpoint)["lun"]["position"] == {"step": 1}
 
@@ -102,7 +102,7 @@ def test_a_rank_may_hold_nothing(tmp_path: Path, save: Callable[..., AtomicIO], 
 def test_the_small_file_holds_no_large_tensor(tmp_path: Path, checkpoint: Path) -> None:
     whole = tmp_path / "whole.ckpt"
     AtomicIO().save_checkpoint(state(lambda tensor: tensor), whole)
-    files = list(folder_of(checkpoint).iterdir())
+    files = list(folder_of(checkpoint).glob("rank-*"))
     assert checkpoint.stat().st_size < whole.stat().st_size - sum(tensor.nbytes for tensor in WHOLE.values())
     assert size_on_disk(checkpoint) == checkpoint.stat().st_size + sum(file.stat().st_size for file in files)
 
@@ -254,6 +254,20 @@ def test_a_folder_goes_with_its_checkpoint_and_stays_for_a_copy(
     assert unreadable(kept) is None and equal(AtomicIO().load_checkpoint(kept))
     remove_checkpoint(kept)
     assert os.listdir(checkpoint.parent) == []
+
+
+def test_the_shards_of_a_checkpoint_that_somebody_moved_away_stay(
+    checkpoint: Path, save: Callable[..., AtomicIO], tmp_path: Path
+) -> None:
+    before, away = folder_of(checkpoint), tmp_path / "away" / "b.ckpt"
+    away.parent.mkdir()
+    checkpoint.rename(away)
+    clean_leftovers(checkpoint.parent)
+    for step in (2, 3):
+        save(checkpoint, step=step)
+    assert len([*checkpoint.parent.glob("*.shards-*")]) == 2
+    before.rename(away.with_name(before.name))
+    assert equal(AtomicIO().load_checkpoint(away)) and equal(AtomicIO().load_checkpoint(checkpoint), step=3)
 
 
 def test_the_folder_of_a_file_that_cannot_be_read_stays(checkpoint: Path) -> None:
