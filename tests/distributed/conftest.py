@@ -9,6 +9,14 @@ from support.runs import make_pictures
 from support.together import ONE, SAME, STILL, busy, tiny, train
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The ranks compute with one thread each, and so does the process that they are compared with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LUN_THREADS", "1")
+        yield
+
+
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """`ranks(case, *arguments) -> [result of rank 0, result of rank 1]`."""

@@ -18,5 +18,5 @@ def put_in_parts(path: Path) -> Path:
     )
     with left_spread():
         AtomicIO().save_checkpoint(content, path)
-    (shard,) = path.parent.glob(f"{path.name}.shards-*/*")
+    (shard,) = path.parent.glob(f"{path.name}.shards-*/rank-*")
     return shard
