@@ -13,7 +13,7 @@ from lun.callbacks.manifest import manifest_path
 log = logging.getLogger(__name__)
 
 
-KEPT = ".kept"
+KEPT = "kept"
 """In a folder that a checkpoint came to name: if it is named no longer, somebody moved that file, so it stays."""
 
 

@@ -85,7 +85,10 @@ class Campaign:
 
 
 def saving(folder: Path) -> bool:
-    return any((folder / "logs").glob("*/checkpoints/**/.*.tmp-*"))
+    try:
+        return any((folder / "logs").glob("*/checkpoints/**/.*.tmp-*"))
+    except FileNotFoundError:  # the folder of an older save went while it was looked through
+        return True
 
 
 def newest_whole(run: Path) -> int:

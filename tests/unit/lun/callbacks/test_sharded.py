@@ -88,7 +88,7 @@ def test_what_two_ranks_wrote_comes_back_whole_and_to_the_bit(checkpoint: Path) 
     found = AtomicIO().load_checkpoint(checkpoint)
     assert equal(found) and found["global_step"] == 1 and "shards" not in found
     assert sorted(os.listdir(checkpoint.parent)) == ["a.ckpt", "a.ckpt.json", folder_of(checkpoint).name]
-    assert sorted(os.listdir(folder_of(checkpoint))) == [".kept", "rank-00000.safetensors", "rank-00001.safetensors"]
+    assert sorted(os.listdir(folder_of(checkpoint))) == ["kept", "rank-00000.safetensors", "rank-00001.safetensors"]
     assert unreadable(checkpoint) is None and spoilt(checkpoint) is None
     assert peek(checkpoint)["lun"]["position"] == {"step": 1}
 
