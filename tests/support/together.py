@@ -66,6 +66,14 @@ def distance(found: dict[str, Tensor], wanted: dict[str, Tensor], start: dict[st
     return float(torch.tensor(off / move).sqrt())
 
 
+def off(logs: Path, reference: Path) -> float:
+    """`distance` of the newest run from `one` in a folder that holds `start`, too: of its weights, or of their averages
+    where that is more; NaN where either is, which Python's own `max` may hide."""
+    a, b, c = last(logs), last(reference / "one"), last(reference / "start")
+    weights = distance(a["state_dict"], b["state_dict"], c["state_dict"])
+    return float(torch.tensor([weights, distance(averaged(a), averaged(b), averaged(c))]).max())
+
+
 def rows(logs: Path) -> dict[int, dict[str, float]]:
     """What the newest run logged, by step."""
     found: dict[int, dict[str, float]] = {}
