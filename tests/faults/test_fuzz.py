@@ -158,28 +158,24 @@ LINES = st.lists(FLAGS | SCALARS.map(str) | st.sampled_from([str(TINY), "a.b=c",
 
 
 def check_line(words: list[str], folder: Path) -> None:
-    require_answer([word.replace("\0", "") for word in words] + ["--check"])
-    assert list(folder.iterdir()) == []
+    """In an empty folder, which stays so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("LUN_DEBUG", "")
+        require_answer([word.replace("\0", "") for word in words] + ["--check"])
+        assert list(folder.iterdir()) == []
 
 
 @few
 @given(LINES)
 def test_any_command_line_is_answered(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("empty")
-        patch.chdir(folder)
-        patch.setenv("LUN_DEBUG", "")
-        check_line(words, folder)
+    check_line(words, tmp_path_factory.mktemp("empty"))
 
 
 @many
 @given(LINES)
 def test_thousands_of_command_lines_are_answered(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("empty")
-        patch.chdir(folder)
-        patch.setenv("LUN_DEBUG", "")
-        check_line(words, folder)
+    check_line(words, tmp_path_factory.mktemp("empty"))
 
 
 # fmt: off
