@@ -32,10 +32,11 @@ def lerp(averages: Sequence[Tensor], sources: Sequence[Tensor], weights: Sequenc
     if averages[0].device.type != "cpu":
         return _on_device(averages, placed, weights)
     kernel = ema_compiled.kernel()
-    fit = [(at, source) for at, source in placed if kernel is not None and _fits(source)]
-    rest = [(at, source) for at, source in placed if kernel is None or not _fits(source)]
-    lost = kernel.lerp(averages, fit, weights, torch.get_num_threads()) if kernel is not None and fit else 0
-    return lost + (_in_chunks(averages, rest, weights) if rest else 0)
+    if kernel is None:
+        return _in_chunks(averages, placed, weights)
+    fit = [(at, source) for at, source in placed if _fits(source)]
+    rest = [(at, source) for at, source in placed if not _fits(source)]
+    return kernel.lerp(averages, fit, weights, torch.get_num_threads()) + _in_chunks(averages, rest, weights)
 
 
 def _placed(sources: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
@@ -51,7 +52,7 @@ def _fits(source: Tensor) -> bool:
 
 def _in_chunks(averages: Sequence[Tensor], sources: Sequence[tuple[int, Tensor]], weights: Sequence[float]) -> int:
     """By torch: a chunk is checked right before it is read again from the cache."""
-    scratch = torch.empty(min(CHUNK, max(source.numel() for _, source in sources)))
+    scratch = torch.empty(min(CHUNK, max((source.numel() for _, source in sources), default=0)))
     lost = 0
     for start, source in sources:
         flat = source.reshape(-1)  # copies a tensor that is not contiguous: one at a time

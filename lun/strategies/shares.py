@@ -37,9 +37,9 @@ class Shares:
         distributed.all_gather_object(told, {name: part.dtype for name, part in parts.items()})
         for each in told:
             dtypes |= each
-        found: dict[str, Tensor] = {}
         if is_left_spread():
             return {name: self._left(name, like.shape, dtypes[name], parts) for name, like in self._all()}
+        found: dict[str, Tensor] = {}
         for name, like in self._all():
             other = torch.empty(like.shape, dtype=dtypes[name], device=like.device)
             sent = parts[name].to(like.device).contiguous() if name in parts else other
