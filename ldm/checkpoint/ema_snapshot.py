@@ -5,7 +5,6 @@ did, 2 to 19 % would be lost, where differences lose less than 0.1 %. Each tenso
 rounds nothing and keeps small differences within the range of fp16.
 """
 
-import hashlib
 import json
 import math
 import zlib
@@ -166,9 +165,3 @@ def _exponent(difference: Tensor) -> int:
     """The e for which difference * 2^-e stays below 2^15 and uses what fp16 can hold."""
     largest = float(difference.abs().max()) if difference.numel() else 0.0
     return math.frexp(largest)[1] - _LARGEST if largest else 0
-
-
-def sha256(path: Path) -> str:
-    """Of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,6 @@ with size and hash of each file in it. In these a tensor's name is its place in 
 where its elements begin in the flattened whole.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from ldm.checkpoint.digest import sha256
 from ldm.checkpoint.spread import Run, Spread, covers
 from ldm.checkpoint.write import pour_safetensors
 from ldm.errors import Fault
@@ -41,9 +41,9 @@ class ShardFile:
             return f"{folder.name}/{self.name} is missing, which belongs to it"
         if (size := path.stat().st_size) != self.size:
             return f"{folder.name}/{self.name} has {size:,} bytes, but {self.size:,} were written"
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        return None if found == self.sha256 else f"the contents of {folder.name}/{self.name} are not what was written"
+        if sha256(path) != self.sha256:
+            return f"the contents of {folder.name}/{self.name} are not what was written"
+        return None
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """A whole checkpoint, wherever and however it lies on disk: what it is, and its tensors by part."""
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from ldm.checkpoint.digest import sha256
 from ldm.checkpoint.families import Family, named_parts, unet_family
 from ldm.checkpoint.parts import Parts, split_parts
 from ldm.checkpoint.read import read_outline
@@ -29,7 +29,6 @@ PREDICTIONS: Mapping[str, Prediction] = {
 }
 STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
 MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
-CHUNK = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
@@ -102,10 +101,7 @@ class Checkpoint:
     def sha256(self) -> str:
         """Of the file, or of the largest one of a folder: what tools call its hash. Reads all of it."""
         files = [file for source in self.sources.values() for file in source.files]
-        digest = hashlib.sha256()
-        for chunk in _chunks(max(files, key=lambda file: file.stat().st_size)):
-            digest.update(chunk)
-        return digest.hexdigest()
+        return sha256(max(files, key=lambda file: file.stat().st_size))
 
     def _parts(self, states: Mapping[str, State]) -> Parts:
         if "" in states:
@@ -139,9 +135,3 @@ def _origin(facts: Mapping[str, Any]) -> str:
     if "optimizer_states" in facts or "pytorch-lightning_version" in facts:
         return f"a training checkpoint, step {facts.get('global_step', 'unknown')}"
     return ""
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk

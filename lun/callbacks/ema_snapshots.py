@@ -11,7 +11,8 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
-from ldm.checkpoint.ema_snapshot import About, TensorFile, sha256, write_snapshot
+from ldm.checkpoint.digest import sha256
+from ldm.checkpoint.ema_snapshot import About, TensorFile, write_snapshot
 from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
 from ldm.modules.ema_profiles import PowerDecay

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from ldm.checkpoint.digest import sha256
 from lun.callbacks.text import write_text
 
 SUFFIX = ".json"
@@ -38,11 +39,9 @@ class Manifest:
         """Why the file at `path` is not the one that was written, None if it is. Raises OSError."""
         if (size := path.stat().st_size) != self.size:
             return f"it has {size:,} bytes, but {self.size:,} were written"
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        return (
-            None if found == self.sha256 else f"its contents are not what was written (see {manifest_path(path).name})"
-        )
+        if sha256(path) == self.sha256:
+            return None
+        return f"its contents are not what was written (see {manifest_path(path).name})"
 
 
 class HashedFile:

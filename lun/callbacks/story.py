@@ -1,7 +1,6 @@
 """What a run tells of the weights that it made: its name, config, tags, and a picture that they drew."""
 
 import base64
-import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
+from ldm.checkpoint.digest import sha256
 from lun.callbacks.samples import Sample, SampleRecord
 
 LARGEST_THUMBNAIL = 40_000  # characters of the data URL
@@ -67,7 +67,7 @@ def _data_url(picture: Image.Image) -> str:
 
 def _config_hash(run: Path) -> str | None:
     file = run / "configs" / "resolved.yaml"
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+    return sha256(file) if file.is_file() else None
 
 
 def _tags(run: Path, record: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile, sha256
+from ldm.checkpoint.digest import sha256
+from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile
 from ldm.errors import Fault
 from ldm.modules.ema_posthoc import PowerProfile
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ldm.checkpoint.ema_snapshot import About, Snapshot, TensorFile, sha256, write_snapshot
+from ldm.checkpoint.digest import sha256
+from ldm.checkpoint.ema_snapshot import About, Snapshot, TensorFile, write_snapshot
 from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
 

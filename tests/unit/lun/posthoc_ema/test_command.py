@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from ldm.checkpoint.ema_snapshot import About, TensorFile, sha256, write_snapshot
+from ldm.checkpoint.digest import sha256
+from ldm.checkpoint.ema_snapshot import About, TensorFile, write_snapshot
 from ldm.checkpoint.write import write_safetensors
 from ldm.modules.ema import LitEma
 from ldm.modules.ema_profiles import PowerDecay
