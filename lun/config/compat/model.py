@@ -30,6 +30,9 @@ IDLE: Mapping[str, Idle] = {
     "num_timesteps_cond": Idle((None, 1), "conditioning has no noise schedule of its own here"),
     "log_every_t": Idle(),
     "clip_denoised": Idle(),
+    "first_stage_trainable": Idle(
+        (None, False), "beside a UNet the first stage stays as it is; configs/training-encoder.yaml trains it alone"
+    ),
     "v_posterior": Idle(),
     "use_positional_encodings": Idle((None, False), "it appends coordinates of patches, which no model here takes"),
     "learn_logvar": Idle((None, False), _LOGVAR),

@@ -46,7 +46,25 @@ OLD_ARGUMENTS = frozenset(REMOVED)
 _REFUSED_WITH_VALUE = ("tpu_cores", "ipus", "resume_from_checkpoint")
 _RENAMED = {"replace_sampler_ddp": "use_distributed_sampler"}
 _PRECISION = {"16": "16-mixed", "bf16": "bf16-mixed"}
-_OLD_STRATEGIES = ("ddp", "ddp_spawn", "deepspeed", "fsdp")
+_OLD_ACCELERATORS = ("ddp", "ddp_spawn", "deepspeed", "fsdp")
+_SHARDED = "sharded by FSDP2, which spreads weights and gradients as well"
+_STARTED = "processes are always started anew, one a device"
+# How Lightning 1.x named a strategy -> today's name, and what is said of the difference.
+STRATEGIES: Mapping[str, tuple[str, str]] = {
+    "fsdp_native": ("fsdp", ""),
+    "fsdp_native_full_shard_offload": ("fsdp_cpu_offload", ""),
+    "ddp_fully_sharded": ("fsdp", ""),
+    "ddp_sharded": ("fsdp", _SHARDED),
+    "ddp_sharded_find_unused_parameters_false": ("fsdp", _SHARDED),
+    "ddp_sharded_spawn": ("fsdp", _SHARDED),
+    "ddp_sharded_spawn_find_unused_parameters_false": ("fsdp", _SHARDED),
+    "ddp_find_unused_parameters_false": ("ddp", ""),
+    **{
+        f"ddp_{start}{ending}": (f"ddp{ending.removesuffix('_find_unused_parameters_false')}", _STARTED)
+        for start in ("spawn", "fork", "notebook")
+        for ending in ("", "_find_unused_parameters_false", "_find_unused_parameters_true")
+    },
+}
 
 
 def trainer(config: Config) -> Upgrade:
@@ -80,12 +98,17 @@ def _with_devices(given: Config, notes: list[str]) -> Config:
 
 
 def _with_strategy(given: Config, notes: list[str]) -> Config:
-    """`accelerator: ddp`, as Lightning had it before 1.5."""
-    old = given.get("accelerator")
-    if old not in _OLD_STRATEGIES:
+    """`accelerator: ddp`, as Lightning had it before 1.5, and names of strategies that are gone or have another maker."""
+    accelerator = given.get("accelerator")
+    if accelerator in _OLD_ACCELERATORS:
+        notes.append(f"lightning.trainer.accelerator: {accelerator} is read as strategy: {accelerator}")
+        given = {"strategy": accelerator, **given, "accelerator": "auto"}
+    old = given.get("strategy")
+    if not isinstance(old, str) or old not in STRATEGIES:
         return given
-    notes.append(f"lightning.trainer.accelerator: {old} is read as strategy: {old}")
-    return {"strategy": old, **given, "accelerator": "auto"}
+    new, difference = STRATEGIES[old]
+    notes.append(f"lightning.trainer.strategy: {old} is read as {new}" + (f": {difference}" if difference else ""))
+    return {**given, "strategy": new}
 
 
 def _with_precision(given: Config, notes: list[str]) -> Config:

@@ -2,8 +2,10 @@ import copy
 
 import pytest
 
+from lun.config.compat.trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
 from lun.config.load import Merged, load_layers
+from lun.launch.strategy import SHORT
 
 PL = "pytorch_lightning.callbacks.ModelCheckpoint"
 SAVER = "lun.callbacks.Checkpoint"
@@ -169,6 +171,17 @@ def test_one_bare_logger_gets_a_name():
         ({"gpus": None}, {}),
         ({"gpus": 2, "accelerator": "ddp"}, {"accelerator": "auto", "strategy": "ddp", "devices": 2}),
         ({"gpus": 2, "devices": 1}, {"devices": 1}),
+        ({"gpus": 2, "accelerator": "ddp_spawn"}, {"accelerator": "auto", "strategy": "ddp", "devices": 2}),
+        ({"strategy": "fsdp_native"}, {"strategy": "fsdp"}),
+        ({"strategy": "fsdp_native_full_shard_offload"}, {"strategy": "fsdp_cpu_offload"}),
+        ({"strategy": "ddp_sharded"}, {"strategy": "fsdp"}),
+        ({"strategy": "ddp_sharded_spawn_find_unused_parameters_false"}, {"strategy": "fsdp"}),
+        ({"strategy": "ddp_find_unused_parameters_false"}, {"strategy": "ddp"}),
+        (
+            {"strategy": "ddp_fork_find_unused_parameters_true"},
+            {"strategy": "ddp_find_unused_parameters_true"},
+        ),
+        ({"strategy": "horovod"}, {"strategy": "horovod"}),
         ({"num_processes": 2}, {"accelerator": "cpu", "devices": 2}),
         ({"precision": 16}, {"precision": "16-mixed"}),
         ({"precision": "bf16"}, {"precision": "bf16-mixed"}),
@@ -186,6 +199,14 @@ def test_trainer_arguments_are_translated_where_the_meaning_is_certain(given, ex
     assert config["lightning"]["trainer"] == {**expected, "check_val_every_n_epoch": None}
 
 
+@pytest.mark.parametrize("old", STRATEGIES)
+def test_an_old_name_of_a_strategy_stands_for_one_that_is_here_and_is_told(old):
+    config, notes, _ = upgraded({"lightning": {"trainer": {"strategy": old}}})
+    new = config["lightning"]["trainer"]["strategy"]
+    assert new in SHORT
+    assert f"lightning.trainer.strategy: {old} is read as {new}" in notes
+
+
 def test_a_dropped_trainer_argument_is_told_with_its_reason():
     _, notes, _ = upgraded({"lightning": {"trainer": {"amp_backend": "native"}}})
     assert "amp_backend (removed in Lightning 2.0: native AMP is always used)" in notes
@@ -200,6 +221,7 @@ def model(**params):
 def test_model_parameters_without_effect_are_dropped_in_one_note():
     params, notes, faults = model(
         timesteps=5,
+        first_stage_trainable=False,
         num_timesteps_cond=1,
         log_every_t=200,
         conditioning_key="crossattn",
@@ -220,6 +242,7 @@ def test_model_parameters_without_effect_are_dropped_in_one_note():
     "asked",
     [
         {"learn_logvar": True},
+        {"first_stage_trainable": True},
         {"original_elbo_weight": 0.1},
         {"conditioning_key": "concat"},
         {"num_timesteps_cond": 2},
