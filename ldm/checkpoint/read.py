@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,11 +79,10 @@ def read_content(path: str | Path) -> Content:
 def _unchecked(path: Path, completed: Callable[[Any, Path], Any]) -> Content:
     if not path.is_file():
         raise missing(path)
-    kind = sniff(path)
-    if kind == "safetensors":
+    if sniff(path) == "safetensors":
         with _safetensors_faults(path):
             return Content(_named(load_file(path), path), _header_text(path))
-    content = completed(_read_torch(path, zipped=kind == "zip"), path)
+    content = completed(read_torch(path), path)
     content = content if isinstance(content, Mapping) else {}
     wrapped = content.get("state_dict")
     named = wrapped if isinstance(wrapped, Mapping) else content
@@ -168,10 +168,16 @@ def missing(path: Path, what: str = "the weights") -> Fault:
     return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=fix)
 
 
-def _read_torch(path: Path, zipped: bool) -> Any:
+def read_torch(path: Path, mapped: bool = True) -> Any:
+    """All that a torch file holds, on the CPU, without running code: what frameworks put in comes back empty.
+
+    mapped  leave the tensors of a zip file on disk until they are looked at
+    Raises `Fault` MOD02 (not a whole file) or MOD05 (holds objects that need code).
+    """
+    zipped = zipfile.is_zipfile(path)
     try:
         with safe_globals(_framework_stubs(path) if zipped else []):
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
     except UnpicklingError as error:
         names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
         raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error

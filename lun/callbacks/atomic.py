@@ -6,14 +6,16 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
+import lightning
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
+from ldm.checkpoint.read import read_torch
 from ldm.checkpoint.shards import Shards, with_tensors
 from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
@@ -105,16 +107,32 @@ class AtomicIO(TorchCheckpointIO):
         map_location: Callable[..., Any] | None = lambda storage, _: storage,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """Read a checkpoint of tensors and plain values; one without optimizer state (2022) starts that afresh.
+        """Read a checkpoint of tensors and plain values; optimizer and schedule of another program start afresh.
 
-        Tensors that lie beside it are read when they are needed.
+        Those of 2022 are stored by index, in the order of CompVis' parameters, which is not that of ours. Tensors that
+        lie beside the file are read when they are needed.
         """
-        loaded = torch.load(path, map_location=map_location, weights_only=True)
-        checkpoint = with_tensors(loaded, Path(path))
-        if "optimizer_states" not in checkpoint:
+        checkpoint = with_tensors(read_torch(Path(path), mapped=False), Path(path))
+        states = checkpoint.get("optimizer_states")
+        if states and "lun" not in checkpoint:
+            log.warning(
+                "%s holds the optimizer of another program, in the order of its own parameters:"
+                " optimizer and schedule start afresh",
+                path,
+            )
+        elif not states:
             log.warning("%s has no optimizer state: optimizer and schedule start afresh", path)
-        # Lightning restores nothing, not even through callbacks, where it does not find these.
-        return {"callbacks": {}, "optimizer_states": [], "lr_schedulers": []} | checkpoint
+        return checkpoint if "lun" in checkpoint else _foreign(checkpoint)
+
+
+def _foreign(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """What of another program's checkpoint means the same here.
+
+    Lightning restores nothing, not even through callbacks, where it does not find its own lists.
+    """
+    kept = {name: checkpoint[name] for name in ("state_dict", "global_step", "epoch") if name in checkpoint}
+    ours = {"pytorch-lightning_version": lightning.__version__}
+    return {"epoch": 0, "callbacks": {}, "optimizer_states": [], "lr_schedulers": []} | kept | ours
 
 
 def unreadable(path: Path) -> str | None:
@@ -138,12 +156,14 @@ def _read_undamaged(path: Path) -> dict[str, Any]:
             raise ValueError(reason)
     elif damaged := _damaged_part(path):
         raise ValueError(f"its part {damaged} is damaged")
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    content: dict[str, Any] = read_torch(path)
     return content
 
 
 def _reason(error: Exception) -> str:
-    text = error.why if isinstance(error, Fault) else str(error)
+    text = str(error)
+    if isinstance(error, Fault):
+        text = error.what if error.id == "MOD05" else error.why
     return text.splitlines()[0] if text else type(error).__name__
 
 
@@ -158,7 +178,7 @@ def peek(path: Path) -> dict[str, Any]:
     Tensors that lie in files beside it are on the meta device: `ldm.checkpoint.shards.with_tensors` finds them.
     """
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        state = read_torch(path)
     except Exception:  # as in `unreadable`; whoever needs the reason asks there
         return {}
     return state if isinstance(state, dict) else {}

@@ -1,8 +1,11 @@
 """Configurations and command lines of 2022 run as they are, but for sizes, on a checkpoint of that time."""
 
 import logging
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -64,8 +67,11 @@ def test_a_first_start_runs_and_tells_each_translation_once(
     assert any(not torch.equal(finished["state_dict"][key], before[key]) for key in moved)
 
 
-def run_of_2022(folder: Path, checkpoint: Path, files: list[Path], with_ema: bool) -> Path:
-    """A run directory as the old program left it: configs in two files, a checkpoint without optimizer state."""
+def run_of_2022(folder: Path, checkpoint: Path, files: list[Path], with_ema: bool, **training: Any) -> Path:
+    """A run directory as the old program left it: configs in two files, a checkpoint without optimizer state.
+
+    training  what Lightning stored beside the weights
+    """
     (folder / "configs").mkdir(parents=True)
     (folder / "checkpoints").mkdir()
     texts = {
@@ -77,8 +83,55 @@ def run_of_2022(folder: Path, checkpoint: Path, files: list[Path], with_ema: boo
     if not with_ema:
         state = {key: value for key, value in state.items() if not key.startswith("model_ema.")}
     old = {"epoch": 2, "global_step": 11, "pytorch-lightning_version": "1.7.6", "loops": {"fit_loop": {}}}
-    torch.save({**old, "state_dict": state}, folder / "checkpoints/every-3k-steps.ckpt")
+    torch.save({**old, **training, "state_dict": state}, folder / "checkpoints/every-3k-steps.ckpt")
     return folder
+
+
+def optimizer_of_2022(checkpoint: Path) -> dict[str, Any]:
+    """AdamW's state as Lightning 1.4 stored it: by index, in the order of CompVis' UNet; and classes as keys."""
+    state = torch.load(checkpoint, weights_only=True)["state_dict"]
+    unet = [value for key, value in state.items() if key.startswith("model.diffusion_model.")]
+    moments = {i: {"step": 11, "exp_avg": w + 7, "exp_avg_sq": w * 0 + 9} for i, w in enumerate(unet)}
+    group = {"lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "amsgrad": False}
+    saver = type("ModelCheckpoint", (), {"__module__": "pytorch_lightning.callbacks.model_checkpoint"})
+    return {
+        "optimizer_states": [{"state": moments, "param_groups": [group | {"params": list(range(len(unet)))}]}],
+        "lr_schedulers": [{"last_epoch": 11, "_step_count": 12, "base_lrs": [1e-4], "_last_lr": [1e-4]}],
+        "callbacks": {saver: {"best_model_score": None, "best_model_path": ""}},
+        "pytorch-lightning_version": "1.4.2",
+    }
+
+
+@pytest.mark.parametrize("kind", ["optimizer of Lightning 1.4", "empty lists"])
+def test_the_optimizer_of_another_program_is_left_out_and_told(
+    kind: str,
+    lun: Lun,
+    checkpoint: Path,
+    pictures: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    training: dict[str, Any] = {"optimizer_states": [], "lr_schedulers": []}
+    told = "has no optimizer state: optimizer and schedule start afresh"
+    if kind != "empty lists":
+        training = optimizer_of_2022(checkpoint)
+        for saver in training["callbacks"]:
+            module = types.ModuleType(saver.__module__)
+            module.ModelCheckpoint = saver  # type: ignore[attr-defined]
+            monkeypatch.setitem(sys.modules, saver.__module__, module)
+        told = "holds the optimizer of another program"
+    old = run_of_2022(tmp_path / "logs/2022-09-26T21-18-20_v1.4", checkpoint, files_of("second"), True, **training)
+    monkeypatch.undo()
+    line = ["-r", str(old), "-t", "--accelerator", "cpu", "--devices", "1", "--data_root", str(pictures)]
+    line += ["lightning.trainer.max_epochs=null", "lightning.trainer.max_steps=12"]
+    with caplog.at_level(logging.INFO):
+        assert lun(*line, base=False) == 0
+    assert told in caplog.text and "at step 11" in caplog.text
+    finished = load(old / "checkpoints/last.ckpt")
+    (states,) = finished["optimizer_states"]
+    assert {float(entry["step"]) for entry in states["state"].values()} == {1.0}
+    assert all(entry["exp_avg"].abs().max() < 1 for entry in states["state"].values())
 
 
 @pytest.mark.parametrize("with_ema", [True, False])

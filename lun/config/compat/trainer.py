@@ -98,7 +98,7 @@ def _with_devices(given: Config, notes: list[str]) -> Config:
 
 
 def _with_strategy(given: Config, notes: list[str]) -> Config:
-    """`accelerator: ddp`, as Lightning had it before 1.5, and names of strategies that are gone or have another maker."""
+    """`accelerator: ddp`, as Lightning had it before 1.5, and names of strategies that have a successor."""
     accelerator = given.get("accelerator")
     if accelerator in _OLD_ACCELERATORS:
         notes.append(f"lightning.trainer.accelerator: {accelerator} is read as strategy: {accelerator}")

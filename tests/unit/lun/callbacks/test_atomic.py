@@ -124,3 +124,15 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path):
     clean_leftovers(tmp_path)
     assert [path.exists() for path in names.values()] == [False, True, False]
     assert other.exists()
+
+
+class Foreign:
+    """Of no framework: unpickling it would run its module."""
+
+
+def test_a_file_with_objects_of_others_is_named_in_plain_words(tmp_path):
+    path = tmp_path / "a.ckpt"
+    torch.save(STATE | {"callbacks": {"x": Foreign()}}, path)
+    reason = unreadable(path)
+    assert reason is not None and "Python objects besides weights" in reason and "Foreign" in reason
+    assert "\x1b" not in reason and "\n" not in reason
