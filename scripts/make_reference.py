@@ -16,7 +16,7 @@ HEAD = """\
 # Every key
 
 Made by `scripts/make_reference.py` from the signatures that a config is checked against; a test holds it up to date.
-`lightning.trainer` takes any argument of `lightning.Trainer`. Recipes, layers and sections are in [README](README.md).
+`lightning.trainer` takes the arguments of `lightning.Trainer`. Recipes, layers and sections are in [README](README.md).
 """
 TARGETS = {
     "Models (`model`)": [

@@ -12,6 +12,7 @@ from lun.config.schema import shown
 from lun.config.signature import accepted_by
 from lun.config.slots import ANY, CALLBACK, LOGGER, Slot
 from lun.config.trainer_arguments import trainer_arguments
+from lun.config.trainer_values import TYPES, refusal
 
 # What the program hands to the Trainer by itself, and where to say it instead.
 ELSEWHERE = {
@@ -68,11 +69,20 @@ def _check_trainer(part: Any, recipes: RecipeCheck) -> None:
     declared = accepted_by(Trainer).parameters
     for key, value in known.items():
         if key in declared:
-            if is_recipe(value):
-                recipes.check(value, (*path, key), ANY)
-            else:
-                recipes.check_value(value, declared[key].annotation, (*path, key))
-                recipes.nested(value, (*path, key), ANY)
+            _check_argument(key, value, TYPES.get(key, declared[key].annotation), known, recipes)
+
+
+def _check_argument(key: str, value: Any, annotation: Any, beside: Mapping[str, Any], recipes: RecipeCheck) -> None:
+    """One argument of the Trainer: of its type, and with an effect."""
+    path = ("lightning", "trainer", key)
+    if idle := refusal(key, value, beside):
+        what = f"lightning.trainer.{key}: {shown(value)} has no effect here"
+        recipes.add("CFG05", what, path, why=idle.why, fix=idle.fix)
+    elif is_recipe(value):
+        recipes.check(value, path, ANY)
+    else:
+        recipes.check_value(value, annotation, path)
+        recipes.nested(value, path, ANY)
 
 
 def _check_is_map(part: Any, name: str, recipes: RecipeCheck) -> bool:

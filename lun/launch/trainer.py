@@ -23,8 +23,8 @@ OURS: Mapping[str, Any] = {
     "check_val_every_n_epoch": None,
     "use_distributed_sampler": False,
     "enable_checkpointing": False,
-    "enable_model_summary": False,
 }
+QUIET: Mapping[str, Any] = {"enable_model_summary": False}
 NOT_PASSED_ON = ("max_steps", "max_epochs", "val_check_interval", "enable_progress_bar")
 
 
@@ -109,6 +109,8 @@ def build_trainer(
     }
     if not validates:
         settings["limit_val_batches"] = 0
+    if config.get("enable_progress_bar") is False:
+        callbacks = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
     bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
     return Trainer(
         **settings, callbacks=callbacks, logger=loggers or False, enable_progress_bar=bar, default_root_dir=str(run)
@@ -118,7 +120,7 @@ def build_trainer(
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
     built = {name: _object(value) for name, value in with_precision(with_strategy(given)).items()}
-    return built | dict(OURS)
+    return {**QUIET, **built, **OURS}
 
 
 def _object(value: Any) -> Any:

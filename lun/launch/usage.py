@@ -41,7 +41,7 @@ run
   -s, --seed N                 seed of everything that is drawn
   --scale_lr [RULE]            learning rate by pictures a step: none, linear, sqrt (none; without a value linear)
   --time-limit H:MM            save and stop after so long
-  --ARGUMENT VALUE             any argument of lightning.Trainer: --accelerator cpu --devices 1 --max_steps 1000
+  --ARGUMENT VALUE             an argument of lightning.Trainer: --accelerator cpu --devices 1 --max_steps 1000
 
 information
   --check                      look for faults in the configuration and stop

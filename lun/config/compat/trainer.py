@@ -27,7 +27,7 @@ REMOVED: Mapping[str, Removed] = {
     "weights_save_path": Removed("removed in Lightning 1.8; checkpoints lie in the run directory", "--logdir DIR"),
     "resume_from_checkpoint": Removed("removed in Lightning 2.0", "--resume CHECKPOINT"),
     "auto_lr_find": Removed("removed in Lightning 2.0", "set model.base_learning_rate"),
-    "replace_sampler_ddp": Removed("renamed in Lightning 2.0", "the data module cuts batches to ranks by itself"),
+    "replace_sampler_ddp": Removed("the data module cuts batches to ranks by itself"),
     "auto_scale_batch_size": Removed("removed in Lightning 2.0", "set data.params.batch_size"),
     "amp_backend": Removed("removed in Lightning 2.0: native AMP is always used"),
     "amp_level": Removed("removed in Lightning 2.0: native AMP is always used"),
@@ -44,7 +44,6 @@ OLD_ARGUMENTS = frozenset(REMOVED)
 
 # Without a value these asked for nothing; with one they still have no successor.
 _REFUSED_WITH_VALUE = ("tpu_cores", "ipus", "resume_from_checkpoint")
-_RENAMED = {"replace_sampler_ddp": "use_distributed_sampler"}
 _PRECISION = {"16": "16-mixed", "bf16": "bf16-mixed"}
 _OLD_ACCELERATORS = ("ddp", "ddp_spawn", "deepspeed", "fsdp")
 _SHARDED = "sharded by FSDP2, which spreads weights and gradients as well"
@@ -74,7 +73,6 @@ def trainer(config: Config) -> Upgrade:
     new = _with_devices(given, notes)
     new = _with_strategy(new, notes)
     new = _with_precision(new, notes)
-    new = _with_renamed(new, notes)
     new = _without_removed(new, notes)
     new = _with_steps(new, notes)
     return Upgrade(put(config, new, "lightning", "trainer"), tuple(notes))
@@ -119,15 +117,6 @@ def _with_precision(given: Config, notes: list[str]) -> Config:
     return {**given, "precision": new}
 
 
-def _with_renamed(given: Config, notes: list[str]) -> Config:
-    kept = {key: value for key, value in given.items() if key not in _RENAMED}
-    for old, new in _RENAMED.items():
-        if old in given:
-            kept.setdefault(new, given[old])
-            notes.append(f"lightning.trainer.{old} is read as {new}")
-    return kept
-
-
 def _without_removed(given: Config, notes: list[str]) -> Config:
     dropped = [
         key for key, value in given.items() if key in REMOVED and not (key in _REFUSED_WITH_VALUE and _asks(value))
@@ -145,6 +134,14 @@ def _asks(value: Any) -> bool:
 
 def _with_steps(given: Config, notes: list[str]) -> Config:
     """Lightning sees one endless epoch, so that a validation every so many epochs would never come."""
-    if given.get("check_val_every_n_epoch") is not None:
-        notes.append("lightning.trainer.check_val_every_n_epoch is ignored: val_check_interval counts steps here")
-    return {**given, "check_val_every_n_epoch": None}
+    epochs = given.get("check_val_every_n_epoch")
+    if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 1:
+        return {"check_val_every_n_epoch": None, **given}
+    new = {**given, "check_val_every_n_epoch": None}
+    if given.get("val_check_interval") is None:
+        new["val_check_interval"] = float(epochs)
+        read = f"read as val_check_interval: {float(epochs)} (epochs)"
+    else:
+        read = "ignored beside val_check_interval"
+    notes.append(f"lightning.trainer.check_val_every_n_epoch: {epochs} is {read}")
+    return new
