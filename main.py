@@ -1,7 +1,6 @@
 """`python main.py --base YAML ... -t`: see `lun.trainer` for the story and `--help` for the flags."""
 
-from lun.launch.ending import leave
-from lun.trainer import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    leave(run())
+    enter("lun.trainer")

@@ -12,6 +12,7 @@ import lightning
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
+from ldm.packages import install_line
 
 EPOCH_LOOP = "fit_loop.epoch_loop"
 BATCHES = f"{EPOCH_LOOP}.batch_progress.total"
@@ -34,7 +35,7 @@ def inside(trainer: Trainer, path: str) -> Any:
             "DEP01",
             f"lightning {lightning.__version__} does not fit",
             why=f"its Trainer has no {path}; the program was tried with 2.6.6",
-            fix="pip install -c constraints.txt lightning",
+            fix=install_line("lightning"),
         ) from error
 
 

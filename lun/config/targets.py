@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.packages import install_line
 from ldm.util import get_obj_from_str
 from lun.config.allowed import LIBRARIES, OPTIMIZERS, OURS, may_import, refusal
 from lun.config.errors import did_you_mean
@@ -47,10 +48,8 @@ def _imported(path: str, what: str) -> Any:
 
 
 def _missing(what: str, module: str) -> Fault:
-    package = module.partition(".")[0]
-    wanted = "-e '.[optim]'" if package in OPTIMIZERS else package
     why = f"it needs the package {module}, which is not installed"
-    return Fault("DEP01", what, why=why, fix=f"pip install -c constraints.txt {wanted}")
+    return Fault("DEP01", what, why=why, fix=install_line(module.partition(".")[0]))
 
 
 def _suggestion(path: str) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from ldm.errors import Fault
+from ldm.packages import install_line
 
 
 @functools.cache
@@ -13,7 +14,7 @@ def trainer_arguments() -> frozenset[str]:
     """What the installed `lightning.pytorch.Trainer` takes. Raises `Fault` DEP01 where Lightning is missing."""
     spec = importlib.util.find_spec("lightning")
     if spec is None or spec.origin is None:
-        raise Fault("DEP01", "the package lightning is not installed", fix="pip install -c constraints.txt -e .")
+        raise Fault("DEP01", "the package lightning is not installed", fix=install_line("lightning"))
     source = Path(spec.origin).with_name("pytorch") / "trainer" / "trainer.py"
     return frozenset(init_arguments(source.read_text(encoding="utf-8"), "Trainer"))
 
@@ -30,5 +31,5 @@ def init_arguments(source: str, class_name: str) -> list[str]:
         "DEP01",
         f"the source of {class_name} has no constructor to read arguments from",
         why="another version of lightning than 2.6 is installed",
-        fix="pip install -c constraints.txt -e .",
+        fix=install_line("lightning"),
     )

@@ -1,8 +1,6 @@
 """`python -m lun.convert`: see `lun.convert.command`."""
 
-import sys
-
-from lun.convert.command import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(run())
+    enter("lun.convert.command")

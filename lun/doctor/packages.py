@@ -1,10 +1,13 @@
 """Whether the packages that are installed are those that this program was tested with."""
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 
 from packaging.requirements import Requirement
 
 from lun.doctor.finding import Finding
+from lun.launch.entry import how_to_get
 
 SHOWN = 6
 
@@ -34,9 +37,8 @@ def examine_packages(
 def _needed(installed: Mapping[str, str], required: Sequence[Requirement]) -> Finding:
     wrong = [_complaint(need, installed.get(need.name)) for need in required if not _satisfied(need, installed)]
     if wrong:
-        return Finding(
-            "FAIL", "packages", "; ".join(wrong), "bash scripts/setup.sh, or pip install -c constraints.txt -e ."
-        )
+        names = [need.name for need in required if not _satisfied(need, installed)]
+        return Finding("FAIL", "packages", "; ".join(wrong), how_to_get(*names))
     return Finding("OK", "packages", f"all {len(required)} that are needed")
 
 
@@ -50,13 +52,14 @@ def _complaint(need: Requirement, version: str | None) -> str:
 
 
 def _tested(installed: Mapping[str, str], pins: Mapping[str, str]) -> Finding:
-    others = [f"{name} {installed[name]} ({pin})" for name, pin in pins.items() if installed.get(name, pin) != pin]
+    names = [name for name, pin in pins.items() if installed.get(name, pin) != pin]
+    others = [f"{name} {installed[name]} ({pins[name]})" for name in names]
     if not pins:
         return Finding("OK", "versions", "no constraints.txt here to compare with")
     if others:
         more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         detail = f"not the tested versions: {', '.join(others[:SHOWN])}{more}"
-        return Finding("WARN", "versions", detail, "pip install -c constraints.txt -e .")
+        return Finding("WARN", "versions", detail, how_to_get(*names))
     return Finding("OK", "versions", "as tested")
 
 
@@ -66,7 +69,9 @@ def examine_torchvision(version: str | None, error: str) -> Finding:
         return Finding("OK", "torchvision", "not installed, and not needed")
     if error:
         detail = f"{version} does not fit this torch and breaks transformers: {error}"
-        return Finding("FAIL", "torchvision", detail, "python -m pip uninstall -y torchvision")
+        return Finding(
+            "FAIL", "torchvision", detail, shlex.join([sys.executable, "-m", "pip", "uninstall", "-y", "torchvision"])
+        )
     return Finding("OK", "torchvision", f"{version}, which fits this torch; not needed")
 
 
@@ -77,7 +82,7 @@ def examine_vocabulary(error: str) -> Finding:
             "FAIL",
             "tokenizer",
             error,
-            "python -m pip install --force-reinstall -c constraints.txt transformers tokenizers",
+            how_to_get("--force-reinstall", "transformers", "tokenizers"),
         )
     return Finding("OK", "tokenizer", "CLIP's vocabulary of 49408 tokens, and a known sentence comes out right")
 

@@ -1,8 +1,6 @@
 """`python -m lun.inspect DIR`."""
 
-import sys
-
-from lun.inspect.command import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(run())
+    enter("lun.inspect.command")

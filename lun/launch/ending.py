@@ -11,6 +11,7 @@ from typing import NoReturn
 from ldm.errors import Fault
 from lun.launch import log, report
 from lun.launch.disk import disk_fault
+from lun.launch.entry import OURS, missing
 from lun.launch.record import versions
 from lun.launch.rundir import VARIABLE
 
@@ -28,7 +29,7 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         return _told(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        return _bug(error, words) if package in ("", "ldm", "lun", "main") else _told([missing(package)])
+        return _bug(error, words) if package in OURS else _told([missing(package)])
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
@@ -50,16 +51,6 @@ def leave(code: int) -> NoReturn:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
-
-
-def missing(package: str) -> Fault:
-    """A package that an installation would have brought."""
-    return Fault(
-        "DEP01",
-        f"the package {package} is missing",
-        why=f"this Python ({platform.python_version()}) has it not; perhaps another environment has",
-        fix="bash scripts/setup.sh, then .venv/bin/python main.py ...; what else is missing: python main.py --doctor",
-    )
 
 
 def _told(faults: list[Fault]) -> int:

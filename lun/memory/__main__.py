@@ -1,8 +1,6 @@
 """`python -m lun.memory --base YAML ...`."""
 
-import sys
-
-from lun.memory.command import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(run())
+    enter("lun.memory.command")

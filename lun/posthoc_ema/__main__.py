@@ -1,8 +1,6 @@
 """`python -m lun.posthoc_ema`: see `lun.posthoc_ema.command`."""
 
-import sys
-
-from lun.posthoc_ema.command import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(run())
+    enter("lun.posthoc_ema.command")

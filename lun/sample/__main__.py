@@ -1,8 +1,6 @@
 """`python -m lun.sample DIR`."""
 
-import sys
-
-from lun.sample.command import run
+from lun.launch.entry import enter
 
 if __name__ == "__main__":
-    sys.exit(run())
+    enter("lun.sample.command")

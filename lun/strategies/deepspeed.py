@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.packages import install_line
 from lun.strategies import parts, zero_checkpoint
 from lun.strategies.zero_pieces import Partitions
 from lun.strategies.zero_precision import InsideEngine
@@ -179,7 +180,7 @@ def _require_deepspeed() -> None:
             "DEP01",
             "deepspeed is not installed",
             where="lightning.trainer.strategy",
-            fix="pip install -c constraints.txt -e '.[deepspeed]'",
+            fix=install_line("deepspeed"),
         )
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")

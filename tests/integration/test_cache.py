@@ -54,14 +54,14 @@ def test_resumes_in_buckets_with_a_cache_equal_the_straight_run(lun: Lun, tmp_pa
 def test_the_command_fills_what_training_then_reads(
     tmp_path: Path, repo_root: Path, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lun.data.cache import main
+    from lun.data.cache.command import run as fill
     from lun.trainer import run
 
     monkeypatch.chdir(repo_root)
     data = make_shapes(tmp_path / "shapes", [(32, 32)] * 3)
     words = ["--base", "configs/demo/emoji.yaml", "--data_root", str(data), *FROZEN]
     words += [f"data.params.validation.params.data_root={data}", "data.params.batch_size=2"]
-    assert main(words) == 0
+    assert fill(words) == 0
     kept = sorted(cache.rglob("*.safetensors"))
     assert sorted(file.relative_to(cache).parts[0] for file in kept) == ["moments", "text"]
     caplog.clear()

@@ -10,6 +10,7 @@ import yaml
 from PIL import Image
 from support import bitsandbytes_stub
 
+from ldm.packages import install_line
 from lun.config.presets import Preset, presets
 from lun.trainer import run
 
@@ -125,13 +126,13 @@ def test_a_recipe_for_a_card_is_what_it_stands_on_and_its_own(read: Read) -> Non
     assert config["lightning"]["trainer"]["precision"] == "bf16-true"
 
 
-def test_an_optimizer_whose_package_is_missing_names_the_extra(
+def test_an_optimizer_whose_package_is_missing_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "bitsandbytes.optim")
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     assert run(["--base", "sd15", "adamw8bit", "--data_root", "configs/demo/data/train", "--check"]) == 7
-    assert "pip install -c constraints.txt -e '.[optim]'" in capsys.readouterr().err
+    assert f"fix:   {install_line('bitsandbytes')}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

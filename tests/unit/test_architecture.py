@@ -26,7 +26,7 @@ LAYERS: list[list[str]] = [
     ["ldm.models"],
     ["ldm.modules"],
     ["ldm.diffusion", "ldm.checkpoint", "ldm.lr_scheduler", "ldm.position"],
-    ["ldm.util", "ldm.place"],
+    ["ldm.util", "ldm.place", "ldm.packages"],
     ["ldm.errors"],
     ["ldm", "lun"],
 ]

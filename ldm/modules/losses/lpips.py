@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.modules.losses.vgg import PUBLIC_FILE, VGG16Features
+from ldm.packages import install_line
 
 SHIFT = (-0.030, -0.088, -0.188)
 SCALE = (0.458, 0.448, 0.450)
@@ -63,7 +64,7 @@ def read_heads() -> list[Tensor]:
             "DEP01",
             "torchmetrics does not hold the linear layers of LPIPS",
             why="no " + "/".join(("torchmetrics", *HEADS)),
-            fix="pip install -c constraints.txt torchmetrics",
+            fix=install_line("torchmetrics"),
         )
     state = torch.load(files[0], map_location="cpu", weights_only=True)
     return [state[f"lin{number}.model.1.weight"] for number in range(5)]

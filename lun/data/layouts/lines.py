@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldm.errors import Fault
+from ldm.packages import install_line
 from lun.data.index import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
 from lun.data.metadata.record import READ_KEYS, add_record, json_reader
@@ -94,7 +95,7 @@ def _parquet(path: Path) -> Iterator[Record]:
             f"{path.name} cannot be read without pyarrow",
             where=str(path),
             why=str(error),
-            fix="pip install 'lun[parquet]'   (or pip install pyarrow)",
+            fix=install_line("pyarrow"),
         ) from error
     try:
         file = parquet.ParquetFile(path)

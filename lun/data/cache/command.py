@@ -1,4 +1,4 @@
-"""`python -m lun.data.cache --base YAML ... --data_root DIR`: fill the caches without training."""
+"""The command: fill the caches that a training with the same words would use, without training."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from lun.launch.settings import read_settings
 FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def run(argv: Sequence[str] | None = None) -> int:
     """Fill the caches that a training with the same words would use; returns the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     return reported(lambda: _fill(words), words)
@@ -54,7 +54,3 @@ def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn
         raise Fault("CFG08", f"{type(model).__name__} has no first stage whose moments could be cached")
     networks = start_networks(parts, model.start())
     return {name: network.requires_grad_(False).eval() for name, network in networks.items()}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`python -m lun.data.cache --base YAML ... --data_root DIR`: fill the caches without training."""
