@@ -4,9 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: bash scripts/setup.sh [--test] [--reinstall-torch]
+usage: bash scripts/setup.sh [--extra NAME ...] [--test] [--reinstall-torch]
 
-  --test              also what the tests need: pytest, ruff, mypy, shellcheck, hadolint
+  --extra NAME        also an extra of pyproject.toml: optim (8-bit AdamW and other optimizers, for the recipes 8gb and
+                      16gb), parquet, wandb, deepspeed; may be given several times, and what was given once is kept
+  --test              also what the tests need: pytest, ruff, mypy, shellcheck, hadolint (--extra test)
   --reinstall-torch   install torch anew, into .venv, even where a suitable one is found
 
 environment:
@@ -24,7 +26,7 @@ venv="${LUN_VENV:-$root/.venv}"
 [[ "$venv" == /* ]] || venv="$PWD/$venv"
 torch_version=2.13.0
 torch_index=https://download.pytorch.org/whl
-extras=none
+extras="" # sorted, with a space after each
 reinstall_torch=0
 stamp="$venv/lun-installed"
 log="$venv/install.log"
@@ -39,10 +41,21 @@ fail() { fault DEP01 "$1" why="${2:-}" fix="${3:-}"; } # what, why, fix
 
 say() { printf 'setup    %s\n' "$*"; }
 
+known_extras() { sed -n '/^\[project.optional-dependencies\]/,/^$/s/^\([a-z0-9-]*\) = .*/\1/p' "$root/pyproject.toml"; }
+
+add_extra() { # name
+  if ! known_extras | grep -qxF -e "$1"; then
+    printf 'error[CLI01]: --extra takes one of %s; not %s\n' "$(known_extras | paste -sd ' ')" "${1:-nothing}" >&2 && exit 2
+  fi
+  extras="$(printf '%s ' "$1" "$extras" | tr ' ' '\n' | sed '/^$/d' | sort -u | tr '\n' ' ')"
+}
+
 read_arguments() {
   while (($#)); do
     case "$1" in
-      --test) extras="test" ;;
+      --test) add_extra test ;;
+      --extra) add_extra "${2:-}" && shift ;;
+      --extra=*) add_extra "${1#*=}" ;;
       --reinstall-torch) reinstall_torch=1 ;;
       -h | --help) usage && exit 0 ;;
       *) printf 'error[CLI01]: unknown argument %s\n' "$1" >&2 && usage >&2 && exit 2 ;;
@@ -60,12 +73,22 @@ read_arguments() {
 
 fingerprint() { cat "$root/pyproject.toml" "$root/constraints.txt" | sha256sum | cut -d ' ' -f 1; }
 
-satisfied() { # the stamp's lines: project, digest of the pins, extras, kind of torch
-  local was_root="" was_files="" was_extras="" was_torch=""
-  ((!reinstall_torch)) && [[ -x "$venv/bin/python" && -f "$stamp" ]] || return 1
-  { read -r was_root && read -r was_files && read -r was_extras && read -r was_torch; } <"$stamp" || return 1
+read_stamp() { # its lines: project, digest of the pins, extras, kind of torch; what was asked for once is kept
+  local extra was_extras=""
+  was_root="" was_files="" was_torch="" lacking=1
+  [[ -f "$stamp" ]] || return 0
+  { read -r was_root && read -r was_files && read -r was_extras && read -r was_torch; } <"$stamp" || return 0
+  [[ "$was_extras" != none ]] || was_extras=""
+  for extra in $was_extras; do
+    ! known_extras | grep -qxF -e "$extra" || add_extra "$extra"
+  done
+  [[ "$extras" != "${was_extras:+$was_extras }" ]] || lacking=0
+}
+
+satisfied() {
+  read_stamp
+  ((!reinstall_torch && !lacking)) && [[ -x "$venv/bin/python" ]] || return 1
   [[ "$was_root" == "$root" && "$was_files" == "$(fingerprint)" ]] || return 1
-  [[ "$was_extras" == test || "$was_extras" == "$extras" ]] || return 1
   [[ -z "${LUN_TORCH:-}" || "${LUN_TORCH:-}" == skip || "${LUN_TORCH:-}" == "$was_torch" ]]
 }
 
@@ -166,21 +189,24 @@ ensure_torch() { # leaves the version in the constraint file and the kind in tor
 }
 
 install_project() {
-  local project="."
-  [[ "$extras" == none ]] || project=".[$extras]"
+  local project="." names="${extras% }"
+  [[ -z "$names" ]] || project=".[${names// /,}]"
   say "installing lun${project#.}: lightning, diffusers, transformers and what they need (log: $log)"
   (cd "$root" && run_pip -c constraints.txt -c "$torch_pin" -e "$project") ||
     log_tail "the packages could not be installed" "bash scripts/setup.sh, once the cause above is mended"
   "$venv/bin/python" "$root/scripts/installed.py" check "$(sed s/torch==// "$torch_pin")" || exit 7
 }
 
+write_stamp() { printf '%s\n' "$root" "$1" "${extras:-none}" "$2" >"$stamp"; } # digest, kind of torch
+
 install() {
   SECONDS=0
   make_venv
-  rm -f "$stamp" "$log"
+  rm -f "$log"
+  write_stamp unfinished - # what was asked for is known even if this fails
   ensure_torch
   install_project
-  printf '%s\n' "$root" "$(fingerprint)" "$extras" "$torch_kind" >"$stamp"
+  write_stamp "$(fingerprint)" "$torch_kind"
   say "done in $SECONDS s"
 }
 

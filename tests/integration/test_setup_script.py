@@ -94,6 +94,37 @@ def test_an_environment_for_tests_satisfies_a_plain_request_but_not_the_reverse(
     assert setup.calls() == []
 
 
+def test_extras_add_up_whichever_is_asked_for_first_and_are_kept(setup: Setup) -> None:
+    held = f"-c constraints.txt -c {setup.venv}/torch-constraint.txt"
+    setup.run("--extra", "optim", "--extra=parquet")
+    assert setup.installed()[-1] == f"{held} -e .[optim,parquet]"
+    for satisfied in ([], ["--extra", "parquet"], ["--extra", "optim", "--extra", "optim"]):
+        setup.run(*satisfied)
+        assert setup.calls() == []
+    setup.run("--test")
+    assert setup.installed() == [f"{held} -e .[optim,parquet,test]"]
+    (setup.project / "constraints.txt").write_text("numpy==1.0\n")
+    setup.run()
+    assert setup.installed() == [f"{held} -e .[optim,parquet,test]"]
+
+
+def test_an_extra_is_kept_through_an_installation_that_failed(setup: Setup) -> None:
+    setup.run("--extra", "optim")
+    reason = setup.write("pip-fails")
+    assert setup.run("--extra", "wandb").returncode == 7
+    reason.unlink()
+    setup.calls()
+    setup.run()
+    assert setup.installed()[-1].endswith("-e .[optim,wandb]")
+
+
+def test_an_extra_that_does_not_exist_is_refused_with_those_that_do(setup: Setup) -> None:
+    for words in (["--extra", "bitsandbytes"], ["--extra"], ["--extra="]):
+        answer = setup.run(*words)
+        assert answer.returncode == 2 and "one of test deepspeed wandb optim parquet" in answer.stderr, answer.stderr
+    assert setup.calls() == []
+
+
 def test_other_pins_install_again_and_keep_the_torch(setup: Setup) -> None:
     setup.run()
     setup.calls()
