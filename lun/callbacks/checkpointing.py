@@ -67,6 +67,8 @@ class Checkpoint(AtStepBoundary):
     when the next save is due. Weights that are not finite end the run (`Fault` TRN01) and are never saved.
     """
 
+    doing = "saving"
+
     def __init__(
         self,
         filename: str,

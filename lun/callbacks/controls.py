@@ -41,6 +41,8 @@ class Controls(AtStepBoundary):
     callback has to come before image loggers and `stops`.
     """
 
+    doing = "saving"
+
     def __init__(self, stops: Stops) -> None:
         self.stops = stops
         self._open: set[str] = set()

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from lun.callbacks.position import follower
 from lun.callbacks.saving import could_not_save, relative, run_directory
 
 log = logging.getLogger(__name__)
+TOLD_EVERY = 60.0  # seconds
 
 BASE = "base.safetensors"
 
@@ -40,6 +42,8 @@ class EmaSnapshots(AtStepBoundary):
     snapshot, which is told, not the run; the others serve without it.
     """
 
+    doing = "saving"
+
     def __init__(self, count: int = 16, dirpath: str = "ema-snapshots") -> None:
         if count < 2:
             raise Fault("CFG08", f"count: {count} snapshots reconstruct nothing", where="EmaSnapshots", fix="count: 16")
@@ -49,6 +53,8 @@ class EmaSnapshots(AtStepBoundary):
         self._base_sha256: str | None = None
         self._began = 0
         self._jobs: list[Future[None]] = []
+        self._untold = 0
+        self._told_at = -math.inf
         self._writer: ThreadPoolExecutor | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -89,7 +95,7 @@ class EmaSnapshots(AtStepBoundary):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_train_end(trainer, pl_module)
-        self._finish(trainer)
+        self._finish(trainer, last=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._close()
@@ -103,14 +109,19 @@ class EmaSnapshots(AtStepBoundary):
             self._writer.shutdown()
             self._writer = None
 
-    def _finish(self, trainer: Trainer) -> None:
-        """Wait for the snapshots under way and tell of those that could not be written."""
+    def _finish(self, trainer: Trainer, last: bool = False) -> None:
+        """Wait for the snapshots under way and tell of those that could not be written; of others once a minute."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             try:
                 job.result()
             except OSError as error:
                 self._tell(trainer, error)
+            else:
+                self._untold += 1
+        if self._untold and (last or time.monotonic() - self._told_at >= TOLD_EVERY):
+            log.info("saved %d snapshots of the EMA in %s", self._untold, relative(trainer, self._directory(trainer)))
+            self._untold, self._told_at = 0, time.monotonic()
 
     def _tell(self, trainer: Trainer, error: OSError) -> None:
         fault = could_not_save(trainer, self._directory(trainer), error, "the run goes on without this snapshot")
@@ -202,7 +213,6 @@ class EmaSnapshots(AtStepBoundary):
         def write() -> None:
             with TensorFile(path.with_name(BASE)) as base:
                 write_snapshot(path, state, base, about)
-            log.info("saved %s of step %d", relative(trainer, path), step)
 
         # One thread that computes with one: it has time until the next update, and training needs the rest.
         self._writer = self._writer or ThreadPoolExecutor(1, "snapshots", lambda: torch.set_num_threads(1))

@@ -40,6 +40,8 @@ class Export(AtStepBoundary):
     and counted in `failed`; the run goes on.
     """
 
+    doing = "exporting"
+
     def __init__(
         self,
         every_n_train_steps: int | None = None,

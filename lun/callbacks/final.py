@@ -35,6 +35,8 @@ class FinalCheckpoint(Callback):
     pause_seconds  between two tries
     """
 
+    doing = "saving"
+
     def __init__(self, dirpath: str = "checkpoints", wait_seconds: float = 300.0, pause_seconds: float = 10.0) -> None:
         self.dirpath = dirpath
         self.wait_seconds = wait_seconds

@@ -40,6 +40,8 @@ class ImageLogger(AtStepBoundary):
                          is none); n_row (pictures across), use_ema_scope (false: only the raw weights)
     """
 
+    doing = "sampling"
+
     def __init__(
         self,
         batch_frequency: int = 750,

@@ -12,28 +12,42 @@ from time import perf_counter
 from typing import Any
 
 FETCH = "train_dataloader_next"
+CALLBACK = "[Callback]"
 BETWEEN = ".on_train_batch_start"
 
 
 class Stopwatch:
-    """Seconds that a profiler's marks say were spent fetching batches, and in callbacks between two steps."""
+    """Seconds that a profiler's marks say were spent fetching batches, and in callbacks between two steps.
+
+    open   actions that have begun and not ended, the outermost first, each with the time at which it began
+    """
 
     def __init__(self, start: Callable[[str], None], stop: Callable[[str], None]) -> None:
         self.fetching = 0.0
         self.between = 0.0
         self._start, self._stop = start, stop
-        self._since = 0.0
+        self.open: list[tuple[str, float]] = []
 
     def start(self, action_name: str) -> None:
-        self._since = perf_counter()
+        self.open.append((action_name, perf_counter()))
         self._start(action_name)
 
     def stop(self, action_name: str) -> None:
         self._stop(action_name)
+        seconds = self._ended(action_name)
         if action_name.endswith(FETCH):
-            self.fetching += perf_counter() - self._since
-        elif action_name.startswith("[Callback]") and action_name.endswith(BETWEEN):
-            self.between += perf_counter() - self._since
+            self.fetching += seconds
+        elif action_name.startswith(CALLBACK) and action_name.endswith(BETWEEN):
+            self.between += seconds
+
+    def _ended(self, action_name: str) -> float:
+        """Seconds since this action began; those within it end with it, and one that nobody saw begin took none."""
+        places = [place for place, (name, _) in enumerate(self.open) if name == action_name]
+        if not places:
+            return 0.0
+        since = self.open[places[-1]][1]
+        del self.open[places[-1] :]
+        return perf_counter() - since
 
 
 def stopwatch(trainer: Any) -> Stopwatch:

@@ -1,6 +1,8 @@
 """The line that shows how a run goes: a bar on a terminal, now and then a plain line elsewhere."""
 
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from time import monotonic
@@ -12,11 +14,12 @@ from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from torch import Tensor
 
+from lun.callbacks.activity import Activity, Ticker, drawing
+from lun.callbacks.line import Standing, bar_line, progress_line, summary
 from lun.callbacks.pace import Pace, stopwatch
 
 log = logging.getLogger(__name__)
 
-BAR = "  [{bar:40}] {percentage:3.0f}%  {desc}"
 PLAIN_SECONDS, PLAIN_STEPS = 30.0, 100
 BAR_SECONDS = 0.1
 SPEED_SMOOTHING = 0.98
@@ -47,8 +50,9 @@ class Smooth:
 class SmoothedProgressBar(TQDMProgressBar):
     """Counts optimizer steps of the whole run, over accumulation and resumes, with smoothed loss, speed and time left.
 
-    On a terminal one line is redrawn; elsewhere (a log file, a container) a plain line is logged every 30 s or 100
-    steps, whichever is later. After each validation one line stays.
+    On a terminal one line is redrawn, which fits its width and says what goes on between steps; elsewhere (a log file,
+    a container) a plain line is logged every 30 s or 100 steps, whichever is later. After each validation one line
+    stays.
 
     smoothing     how much of the old average a new loss leaves, 0 (none) to below 1; the loss is that of this rank
     refresh_rate  redraw at most every so many steps (and ten times a second); 0 shows nothing
@@ -61,11 +65,15 @@ class SmoothedProgressBar(TQDMProgressBar):
         self._wait = Smooth(SPEED_SMOOTHING)
         self._images_a_step = 0.0
         self._pace: Pace | None = None
+        self._activity: Activity | None = None
+        self._ticker: Ticker | None = None
+        self._standing = Standing(0)
+        self._doing = ""
         self._shown_at, self._shown_step = 0.0, 0
 
     @property
     def is_enabled(self) -> bool:
-        """Whether bars are drawn, those of the sanity check and of validation included."""
+        """Whether a line is redrawn."""
         return self._wanted and _terminal()
 
     @property
@@ -73,18 +81,38 @@ class SmoothedProgressBar(TQDMProgressBar):
         return super().is_enabled
 
     def init_train_tqdm(self) -> Tqdm:
-        look = {"ascii": ".#", "bar_format": BAR, "dynamic_ncols": True}
-        return Tqdm(disable=self.is_disabled, leave=False, file=sys.stdout, **look)
+        return Tqdm(disable=self.is_disabled, leave=False, file=sys.stdout, bar_format="{desc}")
+
+    def init_sanity_tqdm(self) -> Tqdm:
+        """None of its own, as for validation: the one line says what goes on."""
+        return Tqdm(disable=True)
+
+    init_validation_tqdm = init_sanity_tqdm
+
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: Any) -> None:
+        super().on_sanity_check_start(trainer, pl_module)
+        self._open(trainer, pl_module)
+
+    def on_sanity_check_end(self, *_: Any) -> None:
+        """Nothing: the line goes on to training."""
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        super().on_train_start(trainer, pl_module)
+        if self._activity is None:
+            self._open(trainer, pl_module)
         self._pace = Pace(stopwatch(trainer), pl_module.position)
+
+    def _open(self, trainer: Trainer, pl_module: Any) -> None:
+        """Show the line as it is before the first step."""
+        self.train_progress_bar = self.init_train_tqdm()
+        self._activity = Activity(stopwatch(trainer), trainer.callbacks)
         self._shown_at, self._shown_step = monotonic(), pl_module.position.step
+        self._standing = Standing(pl_module.position.step, _total(trainer))
+        if self.is_enabled:
+            self._draw()
+            self._ticker = Ticker(self._tick)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: Any) -> None:
-        bar = self.train_progress_bar
-        bar.reset(total=trainer.max_steps if trainer.max_steps > 0 else None)
-        bar.n = bar.initial = pl_module.position.step
+        """Nothing: Lightning's one epoch is endless."""
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loss = _loss(outputs)
@@ -98,22 +126,42 @@ class SmoothedProgressBar(TQDMProgressBar):
         """Nothing: Lightning's own would add its metrics to the bar."""
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """The line stays: what comes after the last step, a save above all, is told in it."""
         if self._wanted and pl_module.position.step > self._shown_step:
             self._show(trainer, pl_module)
-        super().on_train_end(trainer, pl_module)
+
+    def on_exception(self, trainer: Trainer, pl_module: Any, exception: BaseException) -> None:
+        self._close()
+
+    def teardown(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+        self._close()
 
     def on_validation_start(self, trainer: Trainer, pl_module: Any) -> None:
         super().on_validation_start(trainer, pl_module)
         if self._pace is not None:
             self._pace.pause()
+        self._say_validating(trainer, 0)
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        """Nothing: there is no bar of validation's own."""
+
+    def on_validation_batch_end(
+        self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        self._say_validating(trainer, batch_idx + 1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        self.val_progress_bar.close()
-        self.reset_dataloader_idx_tracker()
         if self._pace is not None:
             self._pace.resume()
+        if self._activity is not None:
+            self._activity.end()
         if self._wanted and not trainer.sanity_checking and trainer.state.fn == "fit":
             log.info(summary(pl_module.position.step, self.loss.value, validation_loss(trainer, pl_module)))
+
+    def _say_validating(self, trainer: Trainer, done: int) -> None:
+        if self._activity is not None:
+            batches = trainer.num_sanity_val_batches if trainer.sanity_checking else trainer.num_val_batches
+            self._activity.begin(f"validating {done}/{sum(batches)}")
 
     def _due(self, step: int) -> bool:
         steps, seconds = step - self._shown_step, monotonic() - self._shown_at
@@ -130,59 +178,32 @@ class SmoothedProgressBar(TQDMProgressBar):
             self._step_seconds.add(reading.seconds / reading.steps, reading.steps)
             self._wait.add(reading.wait, reading.steps)
             self._images_a_step = reading.images / reading.steps
-        total = trainer.max_steps if trainer.max_steps > 0 else None
         speed = self._step_seconds.value, self._images_a_step, self._wait.value
-        text = progress_line(step, total, self.loss.value, *speed, _memory(pl_module))
+        self._standing = Standing(step, _total(trainer), self.loss.value, *speed, _memory(pl_module))
         if self.is_enabled:
-            self.train_progress_bar.n = step
-            self.train_progress_bar.set_description_str(text, refresh=True)
+            self._draw()
         else:
-            log.info("step %s", text)
+            log.info("step %s", progress_line(self._standing))
 
+    def _draw(self, doing: str = "") -> None:
+        with drawing:
+            self._doing = doing
+            self.train_progress_bar.set_description_str(bar_line(self._standing, _columns() - 1, doing), refresh=True)
 
-def progress_line(
-    step: int,
-    total: int | None,
-    loss: float | None,
-    seconds: float | None,
-    images: float,
-    wait: float | None,
-    memory: str | None = None,
-) -> str:
-    """`218/900  loss 0.183 (smooth)  7.6 it/s  243 img/s  wait 1%  eta 1:29`, with what is known so far.
+    def _tick(self) -> None:
+        """Say what goes on if it takes long, and no longer once it is over; nothing is read from the device here."""
+        activity = self._activity
+        doing = activity.words() if activity is not None else ""
+        if doing != self._doing:
+            self._draw(doing)
 
-    seconds  of one step;  images  of one step;  wait  share of the time, 0 to 1;  memory  such as `18.3/24.0 GiB`
-    """
-    parts = [f"{step}/{total}" if total else str(step)]
-    if loss is not None:
-        parts.append(f"loss {loss:.3f} (smooth)")
-    if seconds:
-        parts.append(f"{1 / seconds:.1f} it/s" if seconds < 1 else f"{seconds:.1f} s/it")
-        parts.append(f"{images / seconds:.0f} img/s" if images / seconds >= 10 else f"{images / seconds:.1f} img/s")
-    if wait is not None:
-        parts.append(f"wait {100 * wait:.0f}%")
-    if memory:
-        parts.append(f"mem {memory}")
-    if seconds and total:
-        parts.append(f"eta {duration(max(0, total - step) * seconds)}")
-    return "  ".join(parts)
-
-
-def summary(step: int, loss: float | None, val: float | None) -> str:
-    """`step   225  loss 0.171  val 0.204`, the line that stays after a validation."""
-    parts = [f"step {step:5d}"]
-    parts += [f"{name} {value:.3f}" for name, value in (("loss", loss), ("val", val)) if value is not None]
-    return "  ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """`1:29`, `2:03:09` or `3 d 4:00:00`."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if not hours:
-        return f"{minute}:{second:02}"
-    return f"{days} d {hour}:{minute:02}:{second:02}" if days else f"{hour}:{minute:02}:{second:02}"
+    def _close(self) -> None:
+        self._activity = None
+        ticker, self._ticker = self._ticker, None
+        if ticker is not None:
+            ticker.stop()
+        if self._train_progress_bar is not None:
+            self._train_progress_bar.close()
 
 
 def validation_loss(trainer: Trainer, pl_module: Any) -> float | None:
@@ -206,5 +227,18 @@ def _memory(pl_module: Any) -> str | None:
     return f"{torch.cuda.max_memory_allocated(pl_module.device) / GIB:.1f}/{total / GIB:.1f} GiB"
 
 
+def _total(trainer: Trainer) -> int | None:
+    return trainer.max_steps if trainer.max_steps > 0 else None
+
+
 def _terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def _columns() -> int:
+    """Of the terminal, as wide as it is now."""
+    try:
+        asked = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):  # no terminal after all, such as a test's
+        asked = 0
+    return asked or shutil.get_terminal_size().columns

@@ -48,6 +48,8 @@ class Stops(AtStepBoundary):
     asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
     """
 
+    doing = "waiting for ranks"
+
     def __init__(self, time_limit: float | None = None, patience: float = 20.0) -> None:
         self.time_limit = time_limit
         self.patience = patience

@@ -11,14 +11,12 @@ LONGEST = 60
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """`model.base_learning_rate: 1e-05 -> 5e-06` for each dotted key that differs, in the order of today's file."""
-    old, new = dict(_leaves(before, ())), dict(_leaves(now, ()))
-    names = [*new, *(name for name in old if name not in new)]
-    return [
-        f"{name}: {_shown(old, name)} -> {_shown(new, name)}"
-        for name in names
-        if name not in old or name not in new or old[name] != new[name]
-    ]
+    """`model.base_learning_rate: 1e-05 -> 5e-06` for each dotted key that differs, in the order of today's file.
+
+    What came or went as a whole, such as a callback, is one line.
+    """
+    found = _differences(before, now, ())
+    return [f"{'.'.join(path)}: {_shown(old)} -> {_shown(new)}" for path, old, new in found]
 
 
 def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
@@ -30,16 +28,17 @@ def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _leaves(item, (*path, str(key)))
-    else:
-        yield ".".join(path), value
+def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in [*new, *(key for key in old if key not in new)]:
+            yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, str(key)))
+    elif old != new:
+        yield path, old, new
 
 
-def _shown(settings: Mapping[str, Any], name: str) -> str:
-    if name not in settings:
-        return ABSENT
-    text = str(settings[name])
+def _shown(value: Any) -> str:
+    """A recipe by its target; anything else as it is, cut where it is long."""
+    if value is None:
+        return "null"
+    text = str(value["target"] if isinstance(value, Mapping) and "target" in value else value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

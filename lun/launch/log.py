@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 OURS = ("lun", "ldm")
 LIGHTNING = ("lightning", "lightning.pytorch", "lightning.fabric")
-ID = re.compile(r"(warning|note|error)\[([A-Z]+\d*)\]")
+ID = re.compile(r"(warning|note|error)(?:\[([A-Z]+\d*)\])?:")
+LONGEST_NAME = 48
 COLOURS = {"error": "\033[31m", "warning": "\033[33m", "note": "\033[36m"}
 PLAIN = "\033[0m"
 
@@ -82,12 +83,12 @@ def forget() -> None:
 
 
 def warning_counts() -> dict[str, int]:
-    """How often each warning came up so far, by id; those without one are counted as "other"."""
+    """How often each warning came up so far, by id; those without one by the beginning of their text."""
     return dict(_counted)
 
 
 def warning_summary() -> str:
-    """`3 warnings: DAT06 x2, DAT07`, or nothing if there were none."""
+    """`3 warnings: DAT06 x2, "odd"`, or nothing if there were none."""
     total = sum(_counted.values())
     if not total:
         return ""
@@ -103,19 +104,27 @@ class Quiet(logging.Filter):
 
 
 class Once(logging.Filter):
-    """Lets a warning or note through once, by its id or, without one, by its text; counts the warnings."""
+    """Lets a warning or note through unless the very same text and numbers came before; counts the warnings.
+
+    An indented line belongs to the message before it, and is let through as that was.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fresh = True
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         kind, name = _identity(text)
         if kind == "error" or (kind is None and record.levelno != logging.WARNING):
             return True
+        if text.startswith(" "):
+            return self._fresh
         if kind != "note":
-            _counted[name or "other"] += 1
-        key = name or text
-        fresh = key not in _said
-        _said.add(key)
-        return fresh
+            _counted[name or _beginning(text)] += 1
+        self._fresh = text not in _said
+        _said.add(text)
+        return self._fresh
 
 
 class Console(logging.Handler):
@@ -147,7 +156,7 @@ class Console(logging.Handler):
         if os.environ.get("LUN_DEBUG") == "1":
             return super().format(record)
         text = record.getMessage()
-        unnamed = record.levelno >= logging.WARNING and _identity(text)[0] is None
+        unnamed = record.levelno >= logging.WARNING and _identity(text)[0] is None and not text.startswith(" ")
         return f"{'error' if record.levelno >= logging.ERROR else 'warning'}: {text}" if unnamed else text
 
 
@@ -204,9 +213,15 @@ def _detach() -> None:
 
 
 def _identity(text: str) -> tuple[str | None, str | None]:
-    """(kind, id) of a message such as `warning[DAT06]: ...`, (None, None) of any other."""
+    """(kind, id) of a message such as `warning[DAT06]: ...`, (kind, None) of `note: ...`, (None, None) of any other."""
     found = ID.match(text)
     return (found[1], found[2]) if found else (None, None)
+
+
+def _beginning(text: str) -> str:
+    """What stands for a warning without an id where warnings are counted; its numbers may differ each time."""
+    first = re.sub(r"\d+(\.\d+)?", "#", text.removeprefix("warning: ").partition("\n")[0])
+    return f'"{first if len(first) <= LONGEST_NAME else first[: LONGEST_NAME - 1] + "…"}"'
 
 
 def _coloured(stream: TextIO) -> bool:

@@ -47,7 +47,7 @@ def say_if_crowded() -> None:
     if count > 1 and busy > CROWDED and "LUN_THREADS" not in os.environ:
         fewer = max(1, int(count * (1 - busy)))
         what = f"{min(busy, 1):.0%} of the cores are busy with other work, and {count} threads wait for each other"
-        log.warning("note: %s; LUN_THREADS=%d in the environment may be faster", what, fewer)
+        log.info("note: %s; LUN_THREADS=%d in the environment may be faster", what, fewer)
 
 
 def settle_threads(stored: int | None) -> int:
@@ -59,5 +59,5 @@ def settle_threads(stored: int | None) -> int:
     count = int(asked) if asked else stored or _of_openmp() or available_cores()
     torch.set_num_threads(count)
     if stored and count != stored:
-        log.warning("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)
+        log.info("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)
     return count

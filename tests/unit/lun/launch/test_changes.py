@@ -6,11 +6,17 @@ def test_each_setting_that_differs_is_listed_with_both_values():
     now = {"seed": 0, "model": {"rate": 5e-6, "params": {"ema": None, "new": [1, 2]}}}
     assert changed_settings(before, now) == [
         "model.rate: 1e-05 -> 5e-06",
-        "model.params.ema: not set -> None",
+        "model.params.ema: {'decay': 0.9} -> null",
         "model.params.new: not set -> [1, 2]",
-        "model.params.ema.decay: 0.9 -> not set",
-        "old.a: 1 -> not set",
+        "old: {'a': 1} -> not set",
     ]
+
+
+def test_a_callback_that_is_taken_out_is_one_line():
+    logger = {"target": "lun.callbacks.ImageLogger", "params": {"prompts": ["a"], "clamp": True, "max_images": 4}}
+    before = {"lightning": {"callbacks": {"image_logger": logger}}}
+    now = {"lightning": {"callbacks": {"image_logger": None}}}
+    assert changed_settings(before, now) == ["lightning.callbacks.image_logger: lun.callbacks.ImageLogger -> null"]
 
 
 def test_the_same_settings_in_another_order_are_no_change():

@@ -57,18 +57,30 @@ def test_a_resumed_run_goes_on_in_the_same_file(tmp_path):
     assert "first start" in written and "second start" in written
 
 
-def test_warnings_come_once_and_are_counted_by_id(tmp_path, capsys):
+def test_a_warning_is_swallowed_only_where_text_and_numbers_repeat(tmp_path, capsys):
     configure(tmp_path, 0)
-    for size in (1, 2):
-        ours.warning("warning[DAT06]: skipped %d images", size)
+    said = [f"warning[DSK01]: could not save last.ckpt\n  why:   trying again for {left} s" for left in (300, 290, 290)]
+    for text in said:
+        ours.warning(text)
     ours.warning("warning[DAT07]: captions are cut")
+    assert capsys.readouterr().out == "\n".join([*said[:2], "warning[DAT07]: captions are cut", ""])
+    assert warning_summary() == "4 warnings: DAT07, DSK01 x3"
+    assert warning_counts() == {"DSK01": 3, "DAT07": 1}
+    assert (tmp_path / "console.log").read_text().count("DSK01") == 3
+
+
+def test_the_lines_below_a_warning_share_its_fate(capsys):
+    configure(None, 0)
+    for path in ("a.png", "b.png", "a.png"):
+        ours.warning("warning[DAT06]: %s", path)
+        ours.warning("  fix:   repair it")
     assert capsys.readouterr().out.splitlines() == [
-        "warning[DAT06]: skipped 1 images",
-        "warning[DAT07]: captions are cut",
+        "warning[DAT06]: a.png",
+        "  fix:   repair it",
+        "warning[DAT06]: b.png",
+        "  fix:   repair it",
     ]
-    assert warning_summary() == "3 warnings: DAT06 x2, DAT07"
-    assert warning_counts() == {"DAT06": 2, "DAT07": 1}
-    assert (tmp_path / "console.log").read_text().count("DAT06") == 2
+    assert warning_counts() == {"DAT06": 3}
 
 
 def test_notes_come_once_but_are_no_warnings(capsys):
@@ -91,7 +103,41 @@ def test_a_warning_without_an_id_says_that_it_is_one_and_comes_once(capsys):
     for _ in range(2):
         ours.warning("odd")
     assert capsys.readouterr().out == "warning: odd\n"
-    assert warning_summary() == "2 warnings: other x2"
+    assert warning_summary() == '2 warnings: "odd" x2'
+
+
+def test_warnings_that_differ_in_their_numbers_alone_are_counted_together(capsys):
+    configure(None, 0)
+    for step in (10, 20):
+        ours.warning("loss became NaN at step %d; step left out", step)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert warning_summary() == '2 warnings: "loss became NaN at step #; step left out" x2'
+
+
+def test_a_note_is_not_called_a_warning(capsys):
+    configure(None, 0)
+    ours.warning("note: fewer threads may be faster")
+    assert capsys.readouterr().out == "note: fewer threads may be faster\n"
+    assert warning_summary() == ""
+
+
+def test_no_message_of_ours_calls_itself_something_else_than_its_level():
+    calls = [
+        (path, node)
+        for folder in ("lun", "ldm")
+        for path in (Path(console.__file__).parents[2] / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
+        if node.func.attr in ("warning", "info", "error") and isinstance(node.args[0], ast.Constant)
+    ]
+    assert len(calls) > 80
+    kinds = {"warning": ("note", "error"), "info": ("warning", "error"), "error": ("note", "warning")}
+    wrong = [
+        f"{path.name}:{node.lineno}"
+        for path, node in calls
+        if str(node.args[0].value).partition(":")[0].partition("[")[0] in kinds[node.func.attr]
+    ]
+    assert wrong == []
 
 
 def test_python_warnings_of_libraries_are_heard_without_their_source_line(tmp_path, capsys):
