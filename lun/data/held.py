@@ -1,6 +1,9 @@
 """Looking at and opening many files of few folders, for less than full paths cost."""
 
+import errno
 import os
+import stat
+from typing import BinaryIO
 
 State = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
@@ -9,6 +12,26 @@ UNKNOWN: State = (-1, -1)
 """Of a file that cannot be looked at."""
 
 _TO_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY)  # Linux lets one into folders that may not be listed
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """A regular file, to be read. Raises OSError for one that cannot be opened, and for what is none.
+
+    FIFOs, sockets and devices are never opened: reading them may never end.
+    """
+    require_regular(os.stat(path))
+    return open(path, "rb")
+
+
+def require_regular(found: os.stat_result) -> None:
+    """Raise OSError for what is neither a regular file nor, since that is told on opening, a folder."""
+    mode = found.st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, f"not a file but a {_kind(mode)}")
+
+
+def _kind(mode: int) -> str:
+    return "FIFO" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
 
 
 class HeldFolder:
@@ -25,12 +48,17 @@ class HeldFolder:
     def __exit__(self, *_: object) -> None:
         self._let_go()
 
-    def open(self, path: str) -> int:
-        """A descriptor of the file at `path` below the root, to be read and closed. Raises OSError."""
+    def open(self, path: str) -> tuple[int, State]:
+        """A descriptor of the file at `path` below the root, to be read and closed, and its state before.
+
+        Raises OSError, also for what is no regular file.
+        """
         folder, _, name = path.rpartition("/")
         if folder != self._folder:
             self._hold(folder)
-        return os.open(name, os.O_RDONLY, dir_fd=self._handle)
+        found = os.stat(name, dir_fd=self._handle)
+        require_regular(found)
+        return os.open(name, os.O_RDONLY, dir_fd=self._handle), state_of(found)
 
     def state(self, path: str) -> State:
         """`UNKNOWN` for a file that cannot be looked at."""
@@ -39,7 +67,7 @@ class HeldFolder:
             if folder != self._folder:
                 self._hold(folder)
             return state_of(os.stat(name, dir_fd=self._handle))
-        except OSError:
+        except (OSError, ValueError):  # a name with half a pair of surrogates cannot be asked for
             return UNKNOWN
 
     def _hold(self, folder: str) -> None:

@@ -1,8 +1,10 @@
-"""From an image file to numbers: decode, turn upright, lay over white, crop and resize, scale to [-1, 1]."""
+"""From an image file to numbers: decode, turn upright, colours to sRGB, crop and resize, scale to [-1, 1]."""
 
 import os
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,8 @@ from PIL.Image import Resampling
 from torch import Tensor
 
 from ldm.errors import Fault
+from lun.data.colours import ColourManagement, NoScale, to_rgb
+from lun.data.held import open_file
 
 # Pillow's limit on pixels raises at 179 million, which a large scan has; `_check_pixels` tells bombs better.
 Image.MAX_IMAGE_PIXELS = 93_312_000_000
@@ -49,6 +53,9 @@ _SIGNATURES = {
     b"MM\0*": "TIFF",
 }
 
+DECODING = 2
+"""One more whenever a file gives other pixels than before, so that no cache mixes them."""
+
 MOST_PIXELS = 1 << 29
 """1.6 GB as RGB: no picture is that large, and a worker that tried would be killed for its memory."""
 
@@ -60,78 +67,70 @@ _ORIENTATION = 0x0112
 _LYING = (5, 6, 7, 8)
 
 
-def decode(path: str | os.PathLike[str], at_least: tuple[int, int] | None = None) -> Image.Image:
-    """The picture in file `path` as RGB, upright, 8 bits a channel, transparent parts over white; of several the first.
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Image.Image]:
+    """The picture in file `path`, of several the first, not yet decoded; with its pixels and its notes as they lie.
 
-    `at_least` (width, height) allows a smaller picture that still covers so much: a JPEG decodes to 1/2, 1/4 or 1/8 of
-    its size in a fraction of the time. Raises `Fault` DAT06, which names the file and what is wrong with it.
+    Raises `Fault` DAT06, which names the file and what is wrong with it, also for what is met while it is open.
     """
     try:
-        with Image.open(path) as image:
-            _check_pixels(path, *image.size)
-            if at_least is not None and image.format in ("JPEG", "MPO"):
-                image.draft(None, at_least[::-1] if _lies(image) else at_least)
-            image.load()
-            return to_rgb(_upright(image))
+        # Given a path, Pillow 13 maps uncompressed TIFF files into memory, and scrambles those that lie on their side.
+        with open_file(path) as file, Image.open(file) as image:
+            _check_pixels(path, os.fstat(file.fileno()).st_size, *image.size)
+            yield image
+    except NoScale as error:
+        raise _unreadable(path, str(error)) from error
     except _DECODE_ERRORS as error:
         raise _unreadable(path, _reason(path, error)) from error
+
+
+def decode(
+    path: str | os.PathLike[str], at_least: tuple[int, int] | None = None, icc: ColourManagement = "convert"
+) -> Image.Image:
+    """The picture in file `path` as 8-bit sRGB, upright, transparent parts over white; of several the first.
+
+    `at_least` (width, height) allows a smaller picture that still covers so much: a JPEG decodes to 1/2, 1/4 or 1/8 of
+    its size in a fraction of the time. `icc`: whether a profile in the file is heeded. Raises `Fault` DAT06, which
+    names the file and what is wrong with it.
+    """
+    with opened(path) as image:
+        if at_least is not None and image.format in ("JPEG", "MPO"):
+            image.draft(None, at_least[::-1] if _lies(image) else at_least)
+        return to_rgb(upright(image), icc)
 
 
 def header_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     """(width, height) of the upright picture in file `path`, from its header alone. Raises `Fault` DAT06."""
-    try:
-        with Image.open(path) as image:
-            _check_pixels(path, *image.size)
-            width, height = image.size
-            return (height, width) if _lies(image) else (width, height)
-    except _DECODE_ERRORS as error:
-        raise _unreadable(path, _reason(path, error)) from error
+    with opened(path) as image:
+        width, height = image.size
+        return (height, width) if _lies(image) else (width, height)
 
 
 def _unreadable(path: str | os.PathLike[str], why: str) -> Fault:
     return Fault("DAT06", f"cannot read image {os.fspath(path)}", why=why, fix="replace or remove the file")
 
 
-def _check_pixels(path: str | os.PathLike[str], width: int, height: int) -> None:
-    """Raise `Fault` DAT06 for a picture that would fill the memory, before it is decoded."""
-    pixels, size = width * height, os.stat(path).st_size
+def _check_pixels(path: str | os.PathLike[str], size: int, width: int, height: int) -> None:
+    """Raise `Fault` DAT06 for a picture that would fill the memory, before it is decoded; `size` in bytes."""
+    pixels = width * height
     if pixels > MOST_PIXELS or (pixels > _SUSPICIOUS_PIXELS and pixels > _MOST_PIXELS_A_BYTE * size):
         raise _unreadable(path, f"a decompression bomb: {width} x {height} pixels in a file of {size:,} bytes")
 
 
 def _lies(image: Image.Image) -> bool:
-    """Whether the picture's notes say that it was taken with the camera on its side."""
+    """Whether the picture's pixels are still to be turned by a quarter; of a TIFF, Pillow tells them upright."""
     try:
-        return image.getexif().get(_ORIENTATION) in _LYING
-    except _DECODE_ERRORS:  # broken notes, as in `_upright`
+        return image.format != "TIFF" and image.getexif().get(_ORIENTATION) in _LYING
+    except _DECODE_ERRORS:  # broken notes, as in `upright`
         return False
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except _DECODE_ERRORS:  # a camera's broken notes say nothing of the direction, and the pixels are sound
-        return image
-
-
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Any kind of picture as RGB: greyscale, palette, CMYK, 16 bits, with alpha or a transparent colour over white."""
-    if image.mode.startswith("I"):
-        image = _eight_bits(image)
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    image = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """16-bit greyscale as 8 bits, since Pillow's own conversion clips or truncates."""
-    values = np.asarray(image).astype(np.int64).clip(0, 65535)
-    grey = Image.fromarray(((values + 128) // 257).astype(np.uint8))
-    transparent = image.info.get("transparency")
-    if isinstance(transparent, int):
-        grey.putalpha(Image.fromarray(np.where(values == transparent, 0, 255).astype(np.uint8)))
-    return grey
+def upright(image: Image.Image) -> Image.Image:
+    """The same picture, decoded, and turned as the camera was held."""
+    image.load()
+    with suppress(*_DECODE_ERRORS):  # a camera's broken notes say nothing of the direction, and the pixels are sound
+        ImageOps.exif_transpose(image, in_place=True)  # a copy would lose what the file says of its pixels
+    return image
 
 
 def fit(image: Image.Image, size: tuple[int, int] | None, crop: bool, resampling: Resampling) -> Image.Image:
@@ -166,14 +165,14 @@ def flip(image: Tensor) -> Tensor:
 def _reason(path: str | os.PathLike[str], error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return error.strerror or str(error)
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         start = file.read(64)
     if not start:
         return "empty file (0 bytes)"
     kind = next((kind for magic, kind in _SIGNATURES.items() if start.startswith(magic)), None)
     unidentified = isinstance(error, Image.UnidentifiedImageError)
     if kind is not None:
-        return f"truncated or damaged {kind} file" + ("" if unidentified else f": {error}")
+        return f"truncated or damaged {kind} file" + (", or of a kind not known" if unidentified else f": {error}")
     if start.startswith(b"version https://git-lfs"):
         return "not an image but a git-lfs pointer: git lfs pull brings the file"
     return f"not an image (starts with {_shown(start)})" if unidentified else f"damaged: {error}"

@@ -13,7 +13,8 @@ import numpy as np
 
 from lun.data.metadata.columns import Array
 
-VERSION = 2
+VERSION = 3
+"""One more whenever something else is read from the same files, sizes included."""
 _MAGIC = b"lun-columns\n"
 _ALIGNED = 64
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.captions import CaptionReader
+from lun.data.colours import ColourManagement
 from lun.data.example import Example
-from lun.data.images import RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
+from lun.data.images import DECODING, RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
 from lun.data.index_sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.masks import MaskKind, mask_file, read_mask
@@ -41,6 +42,8 @@ class Local:
     allow_empty_captions  keep images without a caption, with an empty one
     mask                  where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha`
                           takes what is opaque; a picture without either counts everywhere
+    icc                   `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its
+                          numbers for sRGB
     mode                  accepted for files of 2022 (`train` or `val`), without effect
 
     What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
@@ -65,14 +68,16 @@ class Local:
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
         mask: MaskKind | None = None,
+        icc: ColourManagement = "convert",
         mode: str | None = None,
     ) -> None:
-        _check(size, interpolation, flip_p, limit_images, repeats)
+        _check(size, interpolation, flip_p, limit_images, repeats, icc)
         self.size = size
         self.resampling = RESAMPLING[interpolation]
         self.flip_p = flip_p
         self.crop = crop
         self.mask = mask
+        self.icc: ColourManagement = icc
         self.default_caption = default_caption or ""
         self.times = repeats
         self.folder_weights = folder_weights or {}
@@ -112,7 +117,7 @@ class Local:
         path = self.path(index)
         target = size or (None if self.size is None else (self.size, self.size))
         cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
-        found: Example = {"image": to_array(cut(decode(path, target)))}  # type: ignore[typeddict-item]  # no caption yet
+        found: Example = {"image": to_array(cut(decode(path, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
         if self.mask and (mask := read_mask(path, self.root, self.mask, cut)) is not None:
             found["mask"] = mask.flip(1) if flipped else mask
         if flipped:
@@ -127,7 +132,8 @@ class Local:
 
     def preparation(self) -> str:
         """What the pixels depend on besides the file, the mirroring and an asked size."""
-        return f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask}"
+        kept = f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask} icc={self.icc}"
+        return f"{kept} decoding={DECODING}"
 
     def files(self, index: int) -> list[Path]:
         """Every file that the pixels of example `index` come from."""
@@ -266,12 +272,15 @@ def _rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | Non
     return found
 
 
-def _check(size: int | None, interpolation: str, flip_p: float, limit_images: int | None, repeats: int) -> None:
+def _check(
+    size: int | None, interpolation: str, flip_p: float, limit_images: int | None, repeats: int, icc: str
+) -> None:
     allowed = [
         (size is None or size > 0, "size", size, "a number of pixels above 0, or null"),
         (interpolation in RESAMPLING, "interpolation", interpolation, ", ".join(RESAMPLING)),
         (0 <= flip_p <= 1, "flip_p", flip_p, "a probability, 0 to 1"),
         (limit_images is None or limit_images > 0, "limit_images", limit_images, "a number above 0, or null"),
+        (icc in ("convert", "ignore"), "icc", icc, "convert or ignore"),
         (repeats > 0, "repeats", repeats, "a number above 0"),
     ]
     for holds, name, value, kind in allowed:

@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 
-from lun.data.images import decode
+from lun.data.colours import eight_bits
+from lun.data.images import decode, opened, upright
 
 MaskKind = Literal["folder", "alpha"]
 
@@ -43,7 +44,6 @@ def _beside(path: Path, root: Path) -> Image.Image | None:
 
 
 def _alpha(path: Path) -> Image.Image | None:
-    with Image.open(path) as image:
-        if not image.has_transparency_data:
-            return None
-        return ImageOps.exif_transpose(image.convert("RGBA")).getchannel("A")
+    with opened(path) as image:
+        turned = upright(image)
+        return eight_bits(turned).convert("RGBA").getchannel("A") if turned.has_transparency_data else None

@@ -83,7 +83,7 @@ def _seen(data: Local, key: Key, draws: Sequence[Draws]) -> Seen:
     first, *_ = shown = [Draw(data.caption(key.example, one), data.flipped(one)) for one in draws]
     pixels = data.picture(key.example, first.mirrored, size)["image"]
     image = Image.fromarray(((pixels + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy())
-    whole = decode(data.path(key.example), (THUMBNAIL, THUMBNAIL))
+    whole = decode(data.path(key.example), (THUMBNAIL, THUMBNAIL), data.icc)
     whole.thumbnail((THUMBNAIL, THUMBNAIL))
     box = centre_box(*whole.size, *image.size) if data.crop else (0, 0, *whole.size)
     lost = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (whole.width * whole.height)

@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image
 
 from ldm.errors import Fault
-from lun.data.images import decode
+from lun.data.colours import profile_kind
+from lun.data.images import decode, opened
 from lun.data.local import Local
 
 HEADERS_READ = 20_000
@@ -23,6 +24,7 @@ NEAR = 5
 _THREADS = 8
 _ROWS_AT_ONCE = 512
 _ORIENTATION = 0x0112
+_SRGB_GAMMA = 1 / 2.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def _spread(count: int, most: int) -> range:
 def kinds_of(path: Path) -> list[str]:
     """What a file's header says that a trainer has to do something about; nothing for what is no picture."""
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             return [kind for kind, holds in _asked(image) if holds]
     except Exception:  # each decoder fails in its own way, and the picture itself is told among the broken ones
         return []
@@ -67,6 +69,13 @@ def kinds_of(path: Path) -> list[str]:
 def _asked(image: Image.Image) -> Iterator[tuple[str, bool]]:
     deep = image.mode.startswith(("I", "F")) or any(";16" in str(tile) for tile in getattr(image, "tile", ()))
     yield "transparent (laid over white)", image.has_transparency_data
+    profile = profile_kind(image)
+    yield "ICC profile (colours converted to sRGB)", profile == "other"
+    yield "broken ICC profile (read as sRGB)", profile == "broken"
+    yield (
+        "PNG gamma (not applied)",
+        profile == "none" and abs(image.info.get("gamma", _SRGB_GAMMA) - _SRGB_GAMMA) > 0.02,
+    )
     yield "CMYK", image.mode == "CMYK"
     yield "16 bits (read as 8)", deep
     yield "greyscale", image.mode in ("1", "L", "LA") or image.mode.startswith(("I", "F"))

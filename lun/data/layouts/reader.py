@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from lun.data.held import UNKNOWN, HeldFolder, State, state_of
+from lun.data.held import HeldFolder, State
 from lun.data.metadata.record import add_record, json_reader
 from lun.data.metadata.rows import Packed, Rows
 
@@ -37,12 +37,10 @@ def read_files(root: str, files: Sequence[str]) -> Read:
 def _record(folder: HeldFolder, file: str, reader: Callable[[bytes], Any]) -> tuple[Any, State]:
     """What a file says, None where it cannot be read, and the state in which it was opened."""
     try:
-        opened = folder.open(file)
+        opened, state = folder.open(file)
     except OSError:
         return None, folder.state(file)
-    state = UNKNOWN
     try:
-        state = state_of(os.fstat(opened))
         return reader(_content(opened, state[0])), state
     except (OSError, ValueError, RecursionError):
         return None, state

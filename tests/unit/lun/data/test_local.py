@@ -268,7 +268,7 @@ def test_headers_are_read_once_for_all_starts_until_a_file_changes(tmp_path, mon
     picture(tmp_path / "b.png", (7, 20))
     opened = []
     original = Image.open
-    monkeypatch.setattr(Image, "open", lambda path, *rest: opened.append(str(path)) or original(path, *rest))
+    monkeypatch.setattr(Image, "open", lambda path, *rest: opened.append(path.name) or original(path, *rest))
     assert Local(**params).sizes().tolist() == [[30, 20], [7, 20]]
     assert opened == [str(tmp_path / "b.png")]
 
