@@ -17,7 +17,7 @@ from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.parts import ForwardUnit, PartSize
 from ldm.models.reconstruction import Quality
-from ldm.models.window import Micro, advance, mean_of, over_ranks, still, uncounted
+from ldm.models.window import Micro, advance, forget_logged, mean_of, still, uncounted
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.autoencoder import DDConfig, build_autoencoder, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
@@ -207,6 +207,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         Each optimizer finishes its window before the other begins, since they share one loss scale.
         """
         assert self.loss is not None
+        forget_logged(self.trainer)
         self.seed_networks(batch_idx)
         of_window = self.accumulate_grad_batches
         with still(self.loss.discriminator):
@@ -230,7 +231,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
         log["disc_loss"] = torch.zeros((), device=self.device)
         if self.loss.takes_part(self.position.step):
             log |= self._teach_discriminator(uncounted(judge), window)
-        self._tell(over_ranks(log, self.average))
+        told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]}
+        self.tell_window(told | {f"train/{name}": value for name, value in log.items()}, lr_abs=self.current_rate())
         advance(self.lr_schedulers())
 
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
@@ -249,10 +251,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""
         clip = {"gradient_clip_val": self.gradient_clip_val, "gradient_clip_algorithm": self.gradient_clip_algorithm}
         self.clip_gradients(optimizer, **clip)
-
-    def _tell(self, log: dict[str, Tensor]) -> None:
-        told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"], "lr_abs": self.current_rate()}
-        self.log_dict(told | {f"train/{name}": value for name, value in log.items()})
 
     # Validation: the raw weights, then the averaged ones in a single swap over the same batches, read once more
 
@@ -295,7 +293,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def _tell_quality(self, suffix: str) -> None:
         reduce = self.trainer.strategy.reduce
         found = self._quality.metrics(reduce) | self._drift.metrics(reduce, self.device)
-        self.log_dict({f"val/{name}{suffix}": value for name, value in found.items()})
+        told = {f"val/{name}{suffix}": value for name, value in found.items()}
+        self.log_dict({**told, "step": float(self.position.step)}, sync_dist=True)  # equal on all ranks already
 
     # Pictures
 

@@ -31,9 +31,28 @@ def train(tmp_path: Path, pictures: Path, lun: Callable[..., int]) -> Train:
 
 
 def metrics(run: Path) -> dict[int, dict[str, float]]:
-    """{optimizer steps before: what was logged of training}."""
+    """{step: what was logged of training}."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {row["step"]: row for row in rows if "aeloss" in row}
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_each_window_is_logged_once_under_its_number_and_validation_under_the_last_one_before_it(
+    train: Train, pictures: Path, accumulate: int
+) -> None:
+    """As the diffusion model does."""
+    validation = {"target": "lun.data.local.Local", "params": {"data_root": str(pictures), "size": 8, "flip_p": 0.0}}
+    run = train(
+        "counted",
+        f"lightning.trainer.accumulate_grad_batches={accumulate}",
+        "lightning.trainer.max_steps=4",
+        f"data.params.validation={json.dumps(validation)}",
+        "lightning.trainer.val_check_interval=2",
+    )
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if "aeloss" in row] == [1, 2, 3, 4]
+    assert [row["step"] for row in rows if "val/rec_loss" in row] == [2, 4]
+    assert [row["step"] for row in rows if "val/rec_loss_ema" in row] == [2, 4]
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -74,10 +93,10 @@ def test_the_discriminator_takes_part_from_its_step_on(train: Train) -> None:
     """Steps are windows of the generator, whatever the accumulation."""
     run = train("on", "lightning.trainer.accumulate_grad_batches=2", "lightning.trainer.max_steps=6")
     logged = metrics(run)
-    assert sorted(logged) == list(range(6))
-    assert [logged[step]["train/disc_factor"] for step in range(6)] == [0, 0, 0, 0, 1, 1]
-    assert [logged[step]["discloss"] > 0 for step in range(6)] == [False] * 4 + [True] * 2
-    assert [logged[step]["train/d_weight"] > 0 for step in range(6)] == [False] * 4 + [True] * 2
+    assert sorted(logged) == list(range(1, 7))
+    assert [logged[step]["train/disc_factor"] for step in range(1, 7)] == [0, 0, 0, 0, 1, 1]
+    assert [logged[step]["discloss"] > 0 for step in range(1, 7)] == [False] * 4 + [True] * 2
+    assert [logged[step]["train/d_weight"] > 0 for step in range(1, 7)] == [False] * 4 + [True] * 2
     assert int(weights(run)["model_ema.num_updates"]) == 6
     trained, judge = load(run / "checkpoints/last.ckpt")["optimizer_states"]
     assert {int(entry["step"]) for entry in trained["state"].values()} == {6}
@@ -106,7 +125,7 @@ def test_without_its_factor_the_discriminator_never_moves(train: Train) -> None:
 
 
 def test_the_logged_loss_is_compvis_sum_of_its_terms(train: Train) -> None:
-    row = metrics(train("terms"))[6]
+    row = metrics(train("terms"))[7]
     by_hand = row["train/nll_loss"] + 1e-6 * row["train/kl_loss"] + row["train/d_weight"] * row["train/g_loss"]
     assert row["train/total_loss"] == pytest.approx(by_hand, rel=1e-4)
     numbers = 3 * 8 * 8
@@ -142,7 +161,7 @@ def test_a_frozen_encoder_is_freed_at_its_step(train: Train) -> None:
 def test_half_precision_follows_full_precision(train: Train, precision: str) -> None:
     """Side by side, discriminator included; nothing is lost on the way."""
     curves = [metrics(train(name, f"lightning.trainer.precision={name}")) for name in ("32-true", precision)]
-    for step in range(STEPS):
+    for step in range(1, STEPS + 1):
         exact, half = (curve[step] for curve in curves)
         assert half["train/rec_loss"] == pytest.approx(exact["train/rec_loss"], rel=0.02)
         assert half["train/kl_loss"] == pytest.approx(exact["train/kl_loss"], rel=0.05)
@@ -153,7 +172,7 @@ def test_fp16_on_a_cpu_is_fp16_with_a_loss_scale(train: Train) -> None:
     newest = train("scaled", "lightning.trainer.precision=16-mixed")
     checkpoint = load(newest / "checkpoints/last.ckpt")
     assert checkpoint["Mixed"]["scale"] == 65536.0  # none of the steps was skipped
-    told = metrics(newest)[STEPS - 1]
+    told = metrics(newest)[STEPS]
     assert (told["train/loss_scale"], told["train/skipped_steps"]) == (65536.0, 0.0)
     assert checkpoint["Mixed"]["_growth_tracker"] == STEPS + 4
 
