@@ -1,7 +1,7 @@
 """What every trained model shares: optimizer and schedule, the step counter, the EMA and the layout on disk."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -14,6 +14,7 @@ from ldm.models.clipping import require_clippable
 from ldm.models.loss_scale import LossScale
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
 from ldm.models.parts import ForwardUnit, PartSize, translate
+from ldm.models.schedule import schedule_for, set_rates
 from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
 from ldm.position import Position
@@ -32,7 +33,7 @@ class TrainedModel(LightningModule):
     monitor           the metric by which checkpoints are compared
     use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
-    scheduler_config  any `step -> factor` on the learning rate; constant when absent
+    scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 
@@ -138,16 +139,16 @@ class TrainedModel(LightningModule):
         require_same_kind(self._stored_settings, self._settings)
         if self.scheduler_config is None:
             return {"optimizer": optimizer}
-        factor: Callable[[int], float] = instantiate_from_config(self.scheduler_config)
-        # A bare function: LambdaLR would store a schedule object's fields and bring them back over changed settings.
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step))
+        schedule = schedule_for(optimizer, self.scheduler_config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_train_start(self) -> None:
         """Settings that were changed for a resume take effect: with its state an optimizer got the old ones back."""
+        optimizers = self.trainer.optimizers
         if self._stored_settings:
-            schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
-            apply_changes(self.trainer.optimizers, schedules, self._stored_settings, self._settings)
+            apply_changes(optimizers, self._stored_settings, self._settings)
+        schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
+        set_rates(optimizers, schedules, self._settings, self.position.step)
 
     def current_rate(self) -> float:
         """The learning rate of the step at work; of the first optimizer's first group where there are more."""
@@ -189,7 +190,11 @@ class TrainedModel(LightningModule):
         self._window_log.append({name: value.detach() for name, value in means.items()})
         if (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
             window, self._window_log = mean_of(self._window_log), []
-            self.log_dict(over_ranks(window, self.average) | plain | {"step": float(self.position.step + 1)})
+            self.tell_window(window, **plain)
+
+    def tell_window(self, means: Mapping[str, Tensor], **plain: float) -> None:
+        """Log a window's means on this rank, averaged over all ranks, under the window's number."""
+        self.log_dict(over_ranks(means, self.average) | plain | {"step": float(self.position.step + 1)})
 
     def average(self, tensor: Tensor) -> Tensor:
         """The mean of the ranks' tensors. Collective."""

@@ -49,30 +49,15 @@ def require_same_kind(stored: Sequence[Settings], now: Sequence[Settings]) -> No
             raise _another(f"trained tensors: {before['sizes']} -> {after['sizes']}")
 
 
-def apply_changes(
-    optimizers: Iterable[Optimizer], schedules: Iterable[Any], stored: Sequence[Settings], now: Sequence[Settings]
-) -> None:
-    """Give restored optimizers what the config says otherwise than at the last start.
+def apply_changes(optimizers: Iterable[Optimizer], stored: Sequence[Settings], now: Sequence[Settings]) -> None:
+    """Give restored optimizers what the config says otherwise than at the last start, but for the learning rate.
 
-    Restoring brings back all settings of a group, so that a lower learning rate would have no effect; and some
-    optimizers keep state of their own beside them, which must stay.
+    Restoring brings back all settings of a group; and some optimizers keep state of their own beside them, which must
+    stay. Rates are set by step, and not here.
     """
-    by_optimizer = {id(schedule.optimizer): schedule for schedule in schedules}
     for optimizer, before, after in zip(optimizers, stored, now, strict=True):
         for group, old, new in zip(_groups(optimizer), before["groups"], after["groups"], strict=True):
             group.update({name: value for name, value in new.items() if name != "lr" and old.get(name) != value})
-            if new["lr"] != old["lr"]:
-                group["lr"] = new["lr"]
-                group.update({"initial_lr": new["lr"]} if "initial_lr" in group else {})
-        if before != after and (schedule := by_optimizer.get(id(optimizer))) is not None:
-            _follow(schedule, optimizer)
-
-
-def _follow(schedule: Any, optimizer: Optimizer) -> None:
-    """Make a LambdaLR scale today's learning rates from the step on where it stands."""
-    schedule.base_lrs = [group["initial_lr"] for group in _groups(optimizer)]
-    for group, factor in zip(_groups(optimizer), schedule.lr_lambdas, strict=True):
-        group["lr"] = group["initial_lr"] * factor(schedule.last_epoch)
 
 
 def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:

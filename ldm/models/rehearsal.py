@@ -8,7 +8,10 @@ import torch
 from torch import nn
 
 from ldm.models.base import TrainedModel
+from ldm.models.schedule import WHERE, factors_of, finished_at, longer
 from ldm.util import Recipe, instantiate_from_config
+
+log = logging.getLogger(__name__)
 
 CHEAP = ("torch.optim.", "ldm.")
 """What is built within no time; others may compile something first."""
@@ -21,11 +24,22 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
         if _is_cheap(model.optimizer_config):
             instantiate_from_config(model.optimizer_config, [number], lr=model.learning_rate)
         if model.scheduler_config is not None and _is_cheap(model.scheduler_config):
-            instantiate_from_config(model.scheduler_config)
+            factors_of(model.scheduler_config, [model.learning_rate])
         if model.use_ema and _is_cheap(model.ema_config):
             decay = {} if model.ema_decay is None else {"decay": model.ema_decay}
             length = {"total_steps": max_steps if max_steps > 0 else None, "examples_per_step": global_batch}
             instantiate_from_config(model.ema_config, {"number": number}, **length, **decay)
+
+
+def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:
+    """Say so if the schedule ends, at a rate of 0, before a run does that goes on from `step`."""
+    if model.scheduler_config is None or not model.learning_rate:
+        return
+    with _in_silence(logging.INFO):
+        found = finished_at(model.scheduler_config, model.learning_rate, step, max_steps)
+    if found is not None:
+        log.warning("warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learnt", found, max_steps)
+        log.warning("  fix:   %s, or %s=null for a constant rate", longer(model.scheduler_config, max_steps), WHERE)
 
 
 def _is_cheap(recipe: Recipe) -> bool:
@@ -33,10 +47,10 @@ def _is_cheap(recipe: Recipe) -> bool:
 
 
 @contextmanager
-def _in_silence() -> Iterator[None]:
+def _in_silence(level: int = logging.WARNING) -> Iterator[None]:
     """What is said now would be said again when they are built in earnest."""
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(level)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ ENOUGH_STEPS = 10
 
 
 class Throughput(Callback):
-    """Logs every `trainer.log_every_n_steps` optimizer steps, from the second step of the process on:
+    """Logs every `trainer.log_every_n_steps` optimizer steps (never at 0), from the second step of the process on:
 
     perf/images_per_s   images of all ranks a second of training; validation, sampling and saving do not count
     perf/step_ms        milliseconds of an optimizer step
@@ -42,7 +42,8 @@ class Throughput(Callback):
             if batch_idx + 1 >= trainer.accumulate_grad_batches:
                 self._pace, self._logged_at = Pace(stopwatch(trainer), pl_module.position), step
             return
-        if step != self._logged_at and step % trainer.log_every_n_steps == 0:
+        every = trainer.log_every_n_steps
+        if every and step != self._logged_at and step % every == 0:
             self._log(trainer, pl_module, step)
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:

@@ -15,7 +15,17 @@ from lun.config.errors import nearest
 from lun.config.load import COMMAND_LINE, Merged
 from lun.config.schema import alternatives, mismatch, shown
 from lun.config.signature import Accepted, Parameter, accepted_by
-from lun.config.slots import ANY, DATASET, DATASETS, OWNED, Slot, slot_of_annotation, slot_of_parameter
+from lun.config.slots import (
+    ANY,
+    DATASET,
+    DATASETS,
+    OWNED,
+    SCHEDULE,
+    Slot,
+    is_torch_schedule,
+    slot_of_annotation,
+    slot_of_parameter,
+)
 from lun.config.source import Path
 from lun.config.targets import find_target
 
@@ -88,7 +98,7 @@ class RecipeCheck:
         if not (name.endswith("config") and value in PLACEHOLDERS):
             self.check_value(value, annotation, path)
         if not is_recipe(value):
-            self.nested(value, path, ANY if slot.complete else OWNED)
+            self.nested(value, path, slot if slot in (ANY, SCHEDULE) else ANY if slot.complete else OWNED)
 
     def check_value(self, value: Any, annotation: Any, path: Path) -> None:
         """A value against an annotation, and the keys of a map against a TypedDict or dataclass."""
@@ -204,6 +214,8 @@ def _slot(target: Any, name: str, annotation: Any) -> Slot:
         return DATASET
     if name.endswith("config"):
         return slot_of_parameter(name, OWNED)
+    if name == "schedulers" and is_torch_schedule(target):
+        return SCHEDULE
     if built_by_owner(target, name) or Recipe in alternatives(annotation):
         return OWNED
     choices = [one for one in alternatives(annotation) if one is not type(None)]

@@ -41,6 +41,21 @@ def _is_optimizer(found: Any) -> bool:
     return not inspect.isclass(found) or hasattr(found, "step")
 
 
+TORCH_SCHEDULE = "torch.optim.lr_scheduler.LRScheduler"
+WAITS_FOR_A_METRIC = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+
+
+def is_torch_schedule(found: Any) -> bool:
+    """Whether it is a class that sets the rates of an optimizer which it is given."""
+    return is_kind(found, frozenset({TORCH_SCHEDULE}))
+
+
+def _is_schedule(found: Any) -> bool:
+    if is_kind(found, frozenset({WAITS_FOR_A_METRIC})):
+        return False
+    return not inspect.isclass(found) or is_torch_schedule(found) or "__call__" in dir(found)
+
+
 MODEL = Slot(
     "a LightningModule",
     _class_of("lightning.pytorch.core.module.LightningModule"),
@@ -57,6 +72,11 @@ DATASET = Slot(
     "a dataset (a class with __len__ and __getitem__ or example)", _is_dataset, beside=("dataloader_params",)
 )
 OPTIMIZER = Slot("an optimizer (a class with step, or a function that makes one)", _is_optimizer, complete=False)
+SCHEDULE = Slot(
+    "a schedule that follows the step alone (step -> factor, or a class of torch.optim.lr_scheduler)",
+    _is_schedule,
+    supplied=frozenset({"optimizer", "total_steps"}),
+)
 OWNED = Slot(complete=False)
 ANY = Slot()
 
@@ -67,6 +87,8 @@ def slot_of_parameter(name: str, otherwise: Slot) -> Slot:
     """The slot that a parameter's name says: what ends in `config` is built, and completed, by its owner."""
     if name == "optimizer_config":
         return OPTIMIZER
+    if name == "scheduler_config":
+        return SCHEDULE
     return OWNED if name.endswith("config") else otherwise
 
 

@@ -62,7 +62,7 @@ def fill_horizon(scheduler_config: dict[str, Any] | None, max_steps: int) -> Non
         return
     names = inspect.signature(get_obj_from_str(scheduler_config["target"])).parameters
     params = scheduler_config.setdefault("params", {})
-    if "total_steps" not in names or params.get("total_steps") is not None:
+    if "total_steps" not in names or params.get("total_steps") is not None or "epochs" in params:
         return
     if max_steps == NO_LIMIT:
         raise Fault(

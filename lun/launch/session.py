@@ -12,7 +12,7 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 
 from ldm.models.base import TrainedModel
-from ldm.models.rehearsal import rehearse
+from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.controls import Controls
@@ -105,6 +105,7 @@ class Session:
         model.resumed = resume is not None
         model.take_over(trainer)
         rehearse(model, length.max_steps, window.global_batch)
+        warn_if_finished(model, resume.step if resume else 0, length.max_steps)
         data.follow(model.position, window, config["seed"], length.max_steps)
         session = cls(arguments, settings, resume, model, data, window, first, length, callbacks)
         session.require_weights_and_data()

@@ -1,5 +1,6 @@
 """k steps, resume, N - k steps is N steps straight, bit for bit."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,3 +71,22 @@ def test_other_micro_batches_of_the_same_step_see_the_same_examples_and_it_is_sa
     end = load(run / "checkpoints/last.ckpt")
     assert end["lun"]["position"] == straight["lun"]["position"]
     assert distance(end["state_dict"], straight["state_dict"], start["state_dict"]) < 1e-3
+
+
+def test_steps_and_rates_in_the_log_are_the_runs_own_whatever_schedule_it_goes_on_with(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accumulate, root = "lightning.trainer.accumulate_grad_batches=2", "model.params.scheduler_config"
+    assert lun("-t", accumulate, "lightning.trainer.max_steps=3") == 0
+    run = newest_run(tmp_path / "logs")
+    line = '{"target": "ldm.lr_scheduler.WarmupLinear", "params": {"total_steps": 10}}'
+    assert lun("-r", str(run), "-t", f"{root}=null", "lightning.trainer.max_steps=5", base=False) == 0
+    capsys.readouterr()
+    assert lun("-r", str(run), "-t", f"{root}={line}", "lightning.trainer.max_steps=12", base=False) == 0
+    assert "warning[TRN04]: the learning rate is 0 from step 10 of 12 on" in capsys.readouterr().out
+    rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
+    logged = [(row["step"], row["lr_abs"]) for row in rows if "lr_abs" in row]
+    assert [step for step, _ in logged] == list(range(1, 13))
+    assert [rate for _, rate in logged[3:]] == pytest.approx(
+        [1e-3] * 2 + [1e-3 * (1 - n / 10) for n in (5, 6, 7, 8, 9)] + [0, 0]
+    )
