@@ -1,6 +1,5 @@
 """What every trained model shares: optimizer and schedule, the step counter, the EMA and the layout on disk."""
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -10,6 +9,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.models.averages import restore
 from ldm.models.clipping import require_clippable
 from ldm.models.loss_scale import LossScale
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
@@ -20,9 +20,7 @@ from ldm.modules.ema import LitEma
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 
-log = logging.getLogger(__name__)
 EMA_PREFIX = "model_ema."
-COUNTERS = {"decay", "num_updates"}
 ADAMW = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
@@ -248,23 +246,8 @@ class TrainedModel(LightningModule):
         source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that the strategy spreads over ranks
         self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
         if self._stored_ema is not None:
-            self._load_ema(self.model_ema, self._stored_ema)
+            restore(self.model_ema, self._stored_ema, self.position.step, self._ema_names, self.to_disk)
             self._stored_ema = None
-
-    def _load_ema(self, ema: LitEma, stored: dict[str, Any]) -> None:
-        weights, resume = stored["weights"], stored["resume"]
-        averaged = bool(weights.keys() - COUNTERS)
-        if not averaged and (resume is None or "start" not in resume):
-            log.warning(
-                "the checkpoint holds no EMA weights; the EMA starts from the raw weights at step %d",
-                self.position.step,
-            )
-            ema.reset(self.position.step)
-            return
-        if averaged:
-            ema.load_state_dict(weights, rename=self._ema_names)
-        here = {"step": self.position.step, "last_update": self.position.step, "update_every": ema.update_every}
-        ema.load_resume_state(resume or here, rename=self.to_disk)  # files of 2022 count otherwise
 
     def _ema_names(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """CompVis averages `self.model`, so its names do not begin with `model.`.
