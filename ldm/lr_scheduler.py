@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ldm.admission import configurable
 from ldm.errors import Fault
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ def cosine(share: float) -> float:
 # Ours
 
 
+@configurable
 @dataclass(frozen=True)
 class WarmupConstant:
     """Rises linearly over `warm_up_steps` optimizer steps, from more than 0 so that no step is lost, and stays at 1."""
@@ -40,6 +42,7 @@ class WarmupConstant:
         return min(1.0, (step + 1) / (self.warm_up_steps + 1))
 
 
+@configurable
 @dataclass(frozen=True)
 class WarmupCosine:
     """Rises as `WarmupConstant`, then falls along half a cosine to `minimum` at `total_steps`, and stays there."""
@@ -54,6 +57,7 @@ class WarmupCosine:
         return blend(1.0, self.minimum, cosine(progress(step, self.warm_up_steps, self.total_steps)))
 
 
+@configurable
 @dataclass(frozen=True)
 class WarmupLinear:
     """Rises as `WarmupConstant`, then falls along a line to `minimum` at `total_steps`, and stays there."""
@@ -87,6 +91,7 @@ class LambdaSchedule:
         return factor
 
 
+@configurable
 class LambdaWarmUpCosineScheduler(LambdaSchedule):
     """From `lr_start` linearly to `lr_max` in `warm_up_steps`, then along a cosine to `lr_min` at `max_decay_steps`.
 
@@ -115,6 +120,7 @@ class LambdaWarmUpCosineScheduler(LambdaSchedule):
         return blend(self.lr_max, self.lr_min, cosine(progress(n, self.warm_up_steps, self.max_decay_steps)))
 
 
+@configurable
 class LambdaWarmUpCosineScheduler2(LambdaSchedule):
     """Cycles, each from `f_start` linearly to `f_max` in its `warm_up_steps`, along a cosine to `f_min` at its end.
 
@@ -164,6 +170,7 @@ class LambdaWarmUpCosineScheduler2(LambdaSchedule):
         return blend(self.f_max[cycle], self.f_min[cycle], cosine(share))
 
 
+@configurable
 class LambdaLinearScheduler(LambdaWarmUpCosineScheduler2):
     """As `LambdaWarmUpCosineScheduler2`, but along a line from `f_max` at a cycle's start to `f_min` at its end.
 

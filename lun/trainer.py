@@ -38,7 +38,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
-    admit_user_code()
+    admit_user_code(arguments.allow)
     resume = _find(arguments.resume) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:

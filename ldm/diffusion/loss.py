@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ldm.admission import configurable
+
 ElementLoss = Callable[[Tensor, Tensor], Tensor]
 """(output, target), both (b, c, h, w) -> cost of every element (b, c, h, w)."""
 
 
+@configurable
 @dataclass(frozen=True)
 class Squared:
     """error^2 (CompVis: l2)."""
@@ -17,6 +20,7 @@ class Squared:
         return (output - target) ** 2
 
 
+@configurable
 @dataclass(frozen=True)
 class Absolute:
     """|error| (CompVis: l1)."""
@@ -25,6 +29,7 @@ class Absolute:
         return (output - target).abs()
 
 
+@configurable
 @dataclass(frozen=True)
 class Huber:
     """error^2 up to |error| = delta, its tangent 2 delta |error| - delta^2 beyond: outliers pull with a bounded force.

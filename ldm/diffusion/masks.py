@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
 
 
+@configurable
 class RandomRectangles:
     """One rectangle a picture, and now and then all of it.
 

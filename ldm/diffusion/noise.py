@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
 
 NoiseLaw = Callable[[BatchDraws, Sequence[int]], Tensor]
 """(the batch's draws, (c, h, w)) -> noise (b, c, h, w), float32 on the CPU."""
 
 
+@configurable
 @dataclass(frozen=True)
 class Gaussian:
     """White noise of unit variance (Ho et al. 2020)."""
@@ -21,6 +23,7 @@ class Gaussian:
         return draws.normal("noise", shape)
 
 
+@configurable
 @dataclass(frozen=True)
 class Offset:
     """White noise plus `strength` times one number for each whole channel, so that a model learns to move the mean too.
@@ -35,6 +38,7 @@ class Offset:
         return draws.normal("noise", shape) + self.strength * draws.normal("noise offset", (channels, 1, 1))
 
 
+@configurable
 @dataclass(frozen=True)
 class Pyramid:
     """White noise plus ever coarser noise, each level half the size and `discount` times the strength of the last.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 
@@ -13,6 +14,7 @@ TimestepLaw = Callable[[BatchDraws, int], Tensor]
 """(the batch's draws, number of timesteps) -> t (b,) int64 in [0, timesteps)."""
 
 
+@configurable
 @dataclass(frozen=True)
 class Uniform:
     """Every timestep alike (Ho et al. 2020, algorithm 1)."""
@@ -21,6 +23,7 @@ class Uniform:
         return scaled(draws.uniform("timestep"), 0, timesteps)
 
 
+@configurable
 @dataclass(frozen=True)
 class Range:
     """Every timestep in [low, high) alike, as for an expert of some noise levels.
@@ -38,6 +41,7 @@ class Range:
         return scaled(draws.uniform("timestep"), self.low, self.high)
 
 
+@configurable
 @dataclass(frozen=True)
 class Stratified:
     """Uniform in `global_batch` equal strata, each of which a global batch meets once: less noise in the gradient.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ldm.admission import configurable
 from ldm.diffusion.prediction import Prediction
 
 Weighting = Callable[[Tensor, Tensor, Prediction], Tensor]
@@ -36,6 +37,7 @@ def squared_error_ratio(snr: Tensor, prediction: Prediction) -> Tensor:
     return {"eps": snr, "v": snr + 1, "x0": torch.ones_like(snr)}[prediction]
 
 
+@configurable
 @dataclass(frozen=True)
 class Uniform:
     """The output's own error, unweighted: "simple" of Ho et al. 2020 (arXiv 2006.11239, eq. 14) when it is eps."""
@@ -59,6 +61,7 @@ class ErrorOfX0(ABC):
         return self.of_x0(snr) / squared_error_ratio(snr, prediction)
 
 
+@configurable
 @dataclass(frozen=True)
 class MinSNR(ErrorOfX0):
     """w = min(SNR, gamma) (Hang et al. 2023, arXiv 2303.09556): min(SNR, gamma) / SNR on eps, / (SNR + 1) on v."""
@@ -69,6 +72,7 @@ class MinSNR(ErrorOfX0):
         return snr.clamp(max=self.gamma)
 
 
+@configurable
 @dataclass(frozen=True)
 class SoftMinSNR(ErrorOfX0):
     """w = SNR gamma / (SNR + gamma), min-SNR without the corner (Crowson et al. 2024, arXiv 2401.11605)."""
@@ -79,6 +83,7 @@ class SoftMinSNR(ErrorOfX0):
         return snr * (self.gamma / (snr + self.gamma))
 
 
+@configurable
 @dataclass(frozen=True)
 class Debiased(ErrorOfX0):
     """w = sqrt(SNR), hence 1 / sqrt(SNR) on eps (Yu et al. 2023, arXiv 2310.08442)."""
@@ -87,6 +92,7 @@ class Debiased(ErrorOfX0):
         return snr.sqrt()
 
 
+@configurable
 @dataclass(frozen=True)
 class P2(ErrorOfX0):
     """w = SNR / (k + SNR)^gamma, hence 1 / (k + SNR)^gamma on eps (Choi et al. 2022, arXiv 2204.00227, eq. 8)."""

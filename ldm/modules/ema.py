@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from ldm.admission import configurable
 from ldm.modules.ema_pipeline import Pipeline, pipeline_for
 from ldm.modules.ema_profiles import ConstantDecay, PowerDecay, Profile
 from ldm.modules.ema_shadow import Shadow, parked, put_back
@@ -31,6 +32,7 @@ from ldm.modules.ema_tracks import Track, absorb, power_tracks
 logger = logging.getLogger(__name__)
 
 
+@configurable
 class LitEma:
     """Averages the parameters that require a gradient when it is built, once every `update_every` optimizer steps.
 

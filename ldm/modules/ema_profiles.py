@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from ldm.admission import configurable
+
 # The most that one interval may replace of a constant-decay average: against an update at every step this changes a
 # drifting average by 0.5 % of its distance to the weights.
 _REPLACED = 0.01
@@ -31,6 +33,7 @@ class Profile(Protocol):
         """
 
 
+@configurable
 @dataclass(frozen=True)
 class ConstantDecay:
     """Decay `decay` per step, in [0, 1); with `warmup`, step k uses min(decay, (1 + k) / (10 + k)) like CompVis and TF.
@@ -64,6 +67,7 @@ class ConstantDecay:
         return max(error, PowerDecay.of_gamma(8).interval_error(interval, total_steps)) if self.warmup else error
 
 
+@configurable
 @dataclass(frozen=True)
 class HalfLife:
     """Weights of `steps` steps ago count half as much as those of now."""
@@ -89,6 +93,7 @@ class HalfLife:
         return _drift(self.decay, interval)
 
 
+@configurable
 @dataclass(frozen=True)
 class PowerDecay:
     """The power-function average (Karras et al. 2024, arXiv 2312.02696, section 3.1): step k weighs as k^gamma.
@@ -123,6 +128,7 @@ class PowerDecay:
         return (interval - 1) * (self.gamma + 2) / (2 * total_steps)
 
 
+@configurable
 @dataclass(frozen=True)
 class InverseGamma:
     """Decay min(max_decay, 1 - (1 + n / inv_gamma)^-power) at the update after n steps, so that the first one copies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from ldm.errors import Fault
@@ -16,12 +16,9 @@ TOP_LEVEL = ("model", "data", "lightning", "seed")
 SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
 
 
-def check(merged: Merged, allow: Sequence[str] = ()) -> list[Fault]:
-    """All faults of the configuration; `allow` are the user's own packages that targets may come from.
-
-    Targets are imported, never called.
-    """
-    recipes = RecipeCheck(merged, tuple(allow))
+def check(merged: Merged) -> list[Fault]:
+    """All faults of the configuration. Targets are imported, never called."""
+    recipes = RecipeCheck(merged)
     for name, slot in (("model", MODEL), ("data", DATA)):
         value = merged.config.get(name)
         if value is None:

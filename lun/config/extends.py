@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ldm.errors import Fault
 from lun.config.errors import did_you_mean, raise_all
-from lun.config.files import SUFFIXES, find_config
+from lun.config.files import SUFFIXES, find_config, read_text
 from lun.config.source import Node, parse
 
 KEY = "extends"
@@ -56,10 +56,14 @@ def _names(extends: Node | None) -> list[str]:
 def _beside(name: str, file: Path, where: str) -> Path:
     """The file that `name` means in `file`: one beside it, else one that the command line would find."""
     for suffix in SUFFIXES:
-        if (candidate := Path(os.path.normpath(file.parent / (name + suffix)))).is_file():
+        candidate = Path(os.path.normpath(file.parent / (name + suffix)))
+        if candidate.suffix in SUFFIXES[1:] and candidate.is_file():
             return candidate
     try:
-        return find_config(name)
+        found = find_config(name)
+        if found.suffix not in SUFFIXES[1:]:  # an error in it would show lines of whatever file a shared config names
+            raise Fault("CFG01", f"{found} is no YAML file", fix="name a file that ends in .yaml")
+        return found
     except Fault as fault:
         here = [path.stem for path in file.parent.glob("*.y*ml")]
         fix = fault.fix or did_you_mean(name, here)
@@ -68,17 +72,7 @@ def _beside(name: str, file: Path, where: str) -> Path:
 
 def _read(file: Path) -> Node:
     name = file.as_posix()
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Fault(
-            "CFG02",
-            f"{name} is not valid YAML",
-            where=name,
-            why=f"it is not UTF-8 text ({error.reason})",
-            fix="save the file as UTF-8",
-        ) from error
-    node = parse(text, name)
+    node = parse(read_text(file), name)
     if node.value is None:
         return Node({}, node.where)
     if not isinstance(node.value, dict):

@@ -8,6 +8,8 @@ from lun.config.errors import nearest
 
 FOLDERS = (".", "configs", "configs/models", "configs/options", "configs/data", "configs/demo")
 SUFFIXES = ("", ".yaml", ".yml")
+LARGEST = 4 << 20
+"""Bytes; the longest config that is shipped has 6 thousand."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 # A wheel holds the configs as `lun/configs`; in a checkout they lie beside `lun`.
 HOME = _PACKAGE if (_PACKAGE / "configs").is_dir() else _PACKAGE.parent
@@ -32,6 +34,25 @@ def find_config(name: str, position: int = 1) -> Path:
         where=f"--base, file {position}; looked in {', '.join(FOLDERS)}",
         fix=_suggestion(name),
     )
+
+
+def read_text(file: Path) -> str:
+    """The text of a config. Raises `Fault` CFG02 for what is none: too large, no ordinary file, not UTF-8."""
+    name = file.as_posix()
+    if not file.is_file():
+        raise Fault("CFG02", f"{name} is not a config", where=name, why="it is no ordinary file")
+    if (size := file.stat().st_size) > LARGEST:
+        raise Fault("CFG02", f"{name} is not a config", where=name, why=f"it has {size:,} bytes; {LARGEST:,} are read")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Fault(
+            "CFG02",
+            f"{name} is not valid YAML",
+            where=name,
+            why=f"it is not UTF-8 text ({error.reason})",
+            fix="save the file as UTF-8",
+        ) from error
 
 
 def anchored(value: Any) -> Any:

@@ -8,9 +8,9 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ldm.admission import definition
 from ldm.errors import Fault
 from ldm.util import Recipe, built_by_owner, is_recipe
-from lun.config.allowed import definition
 from lun.config.errors import nearest
 from lun.config.load import COMMAND_LINE, Merged
 from lun.config.schema import alternatives, mismatch, shown
@@ -35,9 +35,8 @@ PLACEHOLDERS = ("__is_first_stage__", "__is_unconditional__")
 class RecipeCheck:
     """Walks a merged configuration and collects `faults`."""
 
-    def __init__(self, merged: Merged, allow: tuple[str, ...]) -> None:
+    def __init__(self, merged: Merged) -> None:
         self.merged = merged
-        self.allow = allow
         self.faults: list[Fault] = []
 
     def check(self, value: Any, path: Path, slot: Slot) -> None:
@@ -69,7 +68,7 @@ class RecipeCheck:
             self.add("CFG04", f"{dotted(path)}: expected an import path, got {shown(name)}", path)
             return None
         try:
-            found = find_target(name, self.allow)
+            found = find_target(name)
         except Fault as fault:
             self.add(fault.id, fault.what, path, why=fault.why, fix=fault.fix, full=True)
             return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lun.config.allowed import is_kind
+from ldm.admission import is_kind
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,13 @@ import yaml
 from ldm.errors import Fault
 
 Path = tuple[str, ...]
+DEEPEST = 60
+MOST_VALUES = 100_000
+TAGS: Mapping[type[yaml.Node], tuple[str, ...]] = {
+    yaml.ScalarNode: ("str", "int", "float", "bool", "null"),
+    yaml.MappingNode: ("map",),
+    yaml.SequenceNode: ("seq",),
+}
 
 
 @dataclass(frozen=True)
@@ -69,12 +76,16 @@ _Loader.add_implicit_resolver(
 def parse(text: str, name: str) -> Node:
     """The tree of a YAML text; keys are text as written, merge keys (`<<`) are expanded, an empty text gives None.
 
-    `name` stands before the line numbers. Raises `Fault` CFG02.
+    `name` stands before the line numbers. Raises `Fault` CFG02, also for a text that would take more memory than any
+    configuration needs: deeper than `DEEPEST`, or of more than `MOST_VALUES` values once its aliases are written out.
     """
     try:
         return _Tree(text, name).read()
     except yaml.YAMLError as error:
         raise _syntax_fault(error, text, name) from error
+    except RecursionError as error:
+        why = f"it is nested deeper than {DEEPEST} levels"
+        raise Fault("CFG02", f"{name} is not valid YAML", where=name, why=why) from error
 
 
 def parse_value(text: str, where: str) -> Node:
@@ -98,6 +109,7 @@ class _Tree:
         self.loader = _Loader(text)
         self.name = name
         self.built: dict[int, Node | None] = {}
+        self.sizes: dict[int, int] = {}
 
     def read(self) -> Node:
         try:
@@ -106,28 +118,53 @@ class _Tree:
         finally:
             self.loader.dispose()
 
-    def build(self, source: yaml.Node, place: yaml.Node) -> Node:
+    def build(self, source: yaml.Node, place: yaml.Node, depth: int = 0) -> Node:
         """The node of `source`; its line is that of `place` (the key, where there is one)."""
         where = f"{self.name}:{place.start_mark.line + 1}"
         if isinstance(source, yaml.ScalarNode):
-            return Node(self.loader.construct_object(source), where)
+            return Node(self.scalar(source), where)
+        if depth > DEEPEST:
+            raise RecursionError
         if id(source) not in self.built:
             self.built[id(source)] = None
-            self.built[id(source)] = self.container(source, where)
+            self.built[id(source)] = self.container(source, where, depth + 1)
         found = self.built[id(source)]
         if found is None:
             raise yaml.constructor.ConstructorError(None, None, "an alias refers to itself", source.start_mark)
         return Node(found.value, where)
 
-    def container(self, source: yaml.Node, where: str) -> Node:
-        if not source.tag.endswith((":map", ":seq")):
-            return Node(self.loader.construct_object(source, deep=True), where)
+    def scalar(self, source: yaml.ScalarNode) -> Any:
+        self.refuse_tag(source)
+        try:
+            return self.loader.construct_object(source)
+        except (ValueError, ArithmeticError, LookupError) as error:  # PyYAML lets them pass
+            problem = f"{source.value[:40]!r} is no {source.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, source.start_mark) from error
+
+    def container(self, source: yaml.Node, where: str, depth: int) -> Node:
+        self.refuse_tag(source)
+        if isinstance(source, yaml.MappingNode):
+            self.refuse_duplicates(source)
+            self.loader.flatten_mapping(source)
+        pairs = source.value if isinstance(source, yaml.MappingNode) else [(item, item) for item in source.value]
+        values = [self.build(value, place, depth) for place, value in pairs]
+        self.count(source, [value for _, value in pairs])
         if isinstance(source, yaml.SequenceNode):
-            return Node([self.build(item, item) for item in source.value], where)
-        assert isinstance(source, yaml.MappingNode)
-        self.refuse_duplicates(source)
-        self.loader.flatten_mapping(source)
-        return Node({self.key(key): self.build(value, key) for key, value in source.value}, where)
+            return Node(values, where)
+        return Node({self.key(key): value for (key, _), value in zip(pairs, values, strict=True)}, where)
+
+    def count(self, source: yaml.Node, values: list[yaml.Node]) -> None:
+        """Keep how many values a container holds, those of its aliases each time: they would be written out."""
+        size = self.sizes[id(source)] = 1 + sum(self.sizes.get(id(value), 1) for value in values)
+        if size > MOST_VALUES:
+            problem = f"with its aliases written out it has more than {MOST_VALUES:,} values"
+            raise yaml.constructor.ConstructorError(None, None, problem, source.start_mark)
+
+    def refuse_tag(self, source: yaml.Node) -> None:
+        """No type but those of JSON: `!!set`, `!!timestamp` and their like mean nothing to a setting."""
+        if source.tag not in [f"tag:yaml.org,2002:{kind}" for kind in TAGS[type(source)]]:
+            problem = "could not determine a constructor for the tag " + source.tag
+            raise yaml.constructor.ConstructorError(None, None, problem, source.start_mark)
 
     def refuse_duplicates(self, source: yaml.MappingNode) -> None:
         seen: set[str] = set()

@@ -3,44 +3,28 @@
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Sequence
 from typing import Any
 
+from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT, admitted, get_obj_from_str, may_import
 from ldm.errors import Fault
 from ldm.packages import install_line
-from ldm.util import get_obj_from_str
-from lun.config.allowed import LIBRARIES, OPTIMIZERS, OURS, may_import, refusal
 from lun.config.errors import did_you_mean
 
 
-def find_target(path: str, allow: Sequence[str] = ()) -> Any:
-    """The class or function at `path`. Raises `Fault` CFG04, or DEP01 where a package that it needs is missing.
+def find_target(path: str) -> Any:
+    """The class or function at `path`, as `ldm.admission` admits it.
 
-    A path outside the allowed packages is not even imported; what is found is not called.
+    Raises `Fault` CFG04 with what was probably meant, or DEP01 where a package that it needs is missing.
     """
     what = f"cannot load target {path}"
-    if not may_import(path, allow):
-        allowed = ", ".join((*OURS, *LIBRARIES, *allow))
-        raise Fault("CFG04", what, why=f"a config may only name objects of {allowed}", fix=_allowing(path))
-    found = _imported(path, what)
-    if reason := refusal(found, allow):
-        raise Fault(
-            "CFG04",
-            f"target {path} is refused",
-            why=reason,
-            fix="write a class or function of your own in lun/local and name that",
-        )
-    return found
-
-
-def _imported(path: str, what: str) -> Any:
     try:
-        return get_obj_from_str(path)
+        return admitted(path)
     except Fault as fault:
         package = path.partition(".")[0]
         if package in OPTIMIZERS and importlib.util.find_spec(package) is None:
             raise _missing(what, package) from fault
-        raise Fault("CFG04", what, why=fault.why, fix=_suggestion(path)) from fault
+        fix = fault.fix or (_suggestion(path) if may_import(path) else _allowing(path))
+        raise Fault("CFG04", fault.what, why=fault.why, fix=fix) from fault
     except ModuleNotFoundError as error:
         raise _missing(what, error.name or "") from error
     except Exception as error:  # importing runs the module, which may fail in any way
@@ -68,6 +52,6 @@ def _suggestion(path: str) -> str:
 
 
 def _allowing(path: str) -> str:
-    near = did_you_mean(path.partition(".")[0], (*OURS, *LIBRARIES))
+    near = did_you_mean(path.partition(".")[0], (*PROJECT, *LIBRARIES))
     allow = f"--allow {path.partition('.')[0]} if you trust that package"
     return f"{near}   Or {allow}" if near else allow

@@ -23,6 +23,7 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers} [options]
   --vae only        the VAE alone
   --vae FILE        with the VAE of this file or folder instead of IN's
   --trust-pickle    open a pickle that runs code; only for files whose maker you trust
+  --allow MODULE    code of yours that the run's config names (repeatable)
   --force           replace OUT
   -h, --help        this text
 
@@ -36,6 +37,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "--format": ("safetensors", "ckpt"),
     "--vae": (),
 }
+REPEATED = "--allow"
 SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--ema": ("ema", True),
     "--no-ema": ("ema", False),
@@ -61,6 +63,7 @@ class Arguments:
     trust_pickle: bool = False
     force: bool = False
     help: bool = False
+    allow: tuple[str, ...] = ()
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -73,6 +76,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         name, equals, text = word.partition("=")
         if name in CHOICES:
             given[name.lstrip("-")] = _value(name, text if equals else _next(words), CHOICES[name])
+        elif name == REPEATED:
+            given["allow"] = (*given.get("allow", ()), _value(name, text if equals else _next(words), ()))
         elif word in SWITCHES:
             field, value = SWITCHES[word]
             if given.get(field, value) != value:
@@ -115,7 +120,7 @@ def _check_ending(out: Path, asked: str | None) -> None:
 
 def _value(flag: str, text: str | None, choices: tuple[str, ...]) -> str:
     if not text:
-        raise Fault("CLI03", f"{flag} needs a value", fix=f"{flag} {choices[0] if choices else 'only'}")
+        raise Fault("CLI03", f"{flag} needs a value", fix=f"{flag} {choices[0] if choices else 'VALUE'}")
     if choices and text not in choices:
         raise Fault("CLI03", f"{flag} takes {', '.join(choices)}, not {text!r}", fix=f"{flag} {choices[0]}")
     return text
@@ -126,5 +131,5 @@ def _next(words: list[str]) -> str | None:
 
 
 def _unknown(name: str) -> Fault:
-    near = nearest(name, [*CHOICES, *SWITCHES])
+    near = nearest(name, [*CHOICES, REPEATED, *SWITCHES])
     return Fault("CLI03", f"unknown option {name}", fix=f"did you mean {near}?" if near else "see --help")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lun.convert.arguments import USAGE, Arguments, parse
 from lun.launch import log as console
 from lun.launch.ending import reported
+from lun.launch.user_code import admit_user_code
 
 if TYPE_CHECKING:
     from ldm.checkpoint.export import Wish
@@ -36,6 +37,7 @@ def _start(arguments: Arguments) -> int:
     from lun.weights.opening import open_model
 
     console.configure(None)
+    admit_user_code(arguments.allow)
     wish = _wish(arguments)
     require_free(arguments.out, wish)
     opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.captions import CaptionReader
@@ -24,6 +25,7 @@ from lun.data.metadata.params import CaptionParams, MetadataParams, checked
 from lun.data.selection import Choice, Split, Subset, select
 
 
+@configurable
 class Local:
     """Images and captions under `data_root`, in any of the layouts of `lun/README.md`.
 

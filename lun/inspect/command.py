@@ -14,6 +14,7 @@ from lun.inspect.given import Given, read_given
 from lun.launch import log as console
 from lun.launch import report
 from lun.launch.ending import reported
+from lun.launch.user_code import admit_user_code
 
 _ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
 
@@ -33,6 +34,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("folder", metavar="DIR", help="the data set")
     parser.add_argument("-b", "--base", nargs="+", default=[], metavar="YAML", help="configs whose data section counts")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, as for main.py")
+    parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     parser.add_argument("--split", default="train", choices=("train", "validation", "test", "predict"))
     parser.add_argument("--html", action="store_true", help="write report.html, one file with pictures inside")
     parser.add_argument("--png", action="store_true", help="write contact.png")
@@ -43,6 +45,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def _inspect(asked: argparse.Namespace) -> int:
     console.configure(None)
+    admit_user_code(asked.allow)
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
     folder = _folder(asked.output, asked.folder)
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}

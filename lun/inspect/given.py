@@ -81,7 +81,7 @@ def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split
             where=merged.where((*path, "target")),
         )
     recipe = {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
-    check = RecipeCheck(merged, ())
+    check = RecipeCheck(merged)
     check.check(recipe, path, DATASET)
     if faults + check.faults:
         raise ExceptionGroup("faults in the configuration", faults + check.faults)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ldm.admission import admitted
 from ldm.errors import Fault
-from ldm.util import get_obj_from_str
 
 NO_LIMIT = -1
 
@@ -60,7 +60,7 @@ def fill_horizon(scheduler_config: dict[str, Any] | None, max_steps: int) -> Non
     """
     if not scheduler_config:
         return
-    names = inspect.signature(get_obj_from_str(scheduler_config["target"])).parameters
+    names = inspect.signature(admitted(scheduler_config["target"])).parameters
     params = scheduler_config.setdefault("params", {})
     if "total_steps" not in names or params.get("total_steps") is not None or "epochs" in params:
         return

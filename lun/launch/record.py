@@ -21,11 +21,13 @@ class RunRecord:
     resumed_from  a checkpoint below the run directory
     data          n, global_batch, fingerprint and seed, as checkpoints hold them
     total_steps   the schedule's horizon
+    allow         packages of the person's own whose code the configuration could name; a resume asks for them again
     """
 
     status: str
     started: str
     argv: list[str]
+    allow: list[str] = field(default_factory=list)
     seed: int | None = None
     attempt: int = 1
     resumed_from: str | None = None

@@ -11,9 +11,10 @@ from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
+from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse, warn_if_finished
-from ldm.util import get_obj_from_str, instantiate_from_config
+from ldm.util import instantiate_from_config
 from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
@@ -88,7 +89,7 @@ class Session:
         require_precision(with_strategy(trainer))
         require_numbers(trainer)
         callbacks = build_callbacks(settings.lightning("callbacks"))
-        get_obj_from_str(config["model"]["target"]).refuse_trainer(trainer)
+        admitted(config["model"]["target"]).refuse_trainer(trainer)
         data = instantiate_from_config(config["data"])
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
@@ -171,6 +172,7 @@ class Session:
             status="running",
             started=self.now.isoformat(timespec="seconds"),
             argv=["main.py", *words],
+            allow=list(self.arguments.allow),
             seed=self.model.seed,
             attempt=attempt,
             resumed_from=source,

@@ -52,7 +52,7 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     written = load_layers(files, arguments.overrides)
     merged = load_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
     merged, notes, faults = upgrade(merged)
-    faults += missing_values(merged) + check(merged, arguments.allow)
+    faults += missing_values(merged) + check(merged)
     if faults:
         raise ExceptionGroup("faults in the configuration", faults)
     settings = Settings(merged.config, (*notes, *warnings(merged)), merged.files)

@@ -5,8 +5,9 @@ from typing import Any
 
 from lightning.pytorch.strategies import StrategyRegistry
 
+from ldm.admission import admitted
 from ldm.errors import Fault
-from ldm.util import Recipe, get_obj_from_str, is_recipe
+from ldm.util import Recipe, is_recipe
 from lun.config.errors import nearest
 from lun.launch.devices import asked
 
@@ -42,7 +43,7 @@ def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def require_strategy(trainer: Mapping[str, Any]) -> None:
     """Raise the `Fault` of a strategy that cannot be used here, or not with what stands beside it."""
     strategy = with_strategy(trainer)["strategy"]
-    kind: Any = get_obj_from_str(strategy["target"]) if is_recipe(strategy) else None
+    kind: Any = admitted(strategy["target"]) if is_recipe(strategy) else None
     if hasattr(kind, "refuse_trainer"):
         kind.refuse_trainer(trainer)
 

@@ -1,19 +1,42 @@
-"""The user's own modules: `./lun/local` where the program is started, as it was in 2022, and what lies beside it."""
+"""The person's own code: the drawer `lun/local` where the program is started, and packages named with `--allow`.
 
+The folder that one happens to stand in is not on the import path: a folder of pictures that somebody shared could hold
+an `accelerate.py`, which a library would import in good faith.
+"""
+
+import logging
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
-import lun
+from ldm.admission import DRAWER, grant
+
+log = logging.getLogger(__name__)
 
 
-def admit_user_code(directory: Path | None = None) -> None:
-    """Make `lun.local.*` of `directory` (the working directory by default) importable, and modules that lie in it.
+class OwnCode:
+    """Finds the drawer and the allowed packages in one folder, by their names and nothing else there."""
 
-    Both come last, so that nothing of the program's own is hidden by a file of the same name.
+    def __init__(self, home: Path, packages: Sequence[str]) -> None:
+        self.places = {name.partition(".")[0]: home for name in packages} | {DRAWER: home / "lun"}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module of this name; None for all others, which Python then looks for as usual."""
+        place = self.places.get(name)
+        return PathFinder.find_spec(name, [str(place)]) if place else None
+
+
+def admit_user_code(packages: Sequence[str] = (), home: Path | None = None) -> None:
+    """Let a configuration name what lies in the drawer of `home` (the working directory) and in `packages`.
+
+    Both come after all that is installed, so that they hide nothing of the program's. It holds until the next call.
     """
-    home = directory or Path.cwd()
-    drawer = str(home / "lun")
-    if (home / "lun" / "local").is_dir() and drawer not in lun.__path__:
-        lun.__path__.append(drawer)
-    if str(home) not in sys.path:
-        sys.path.append(str(home))
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, OwnCode)]
+    sys.meta_path.append(OwnCode(home or Path.cwd(), packages))
+    grant(packages)
+    if packages:
+        log.info("allow    a config may run code of %s", ", ".join(packages))

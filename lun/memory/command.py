@@ -44,7 +44,7 @@ def _start(words: list[str]) -> int:
     if not arguments.base:
         raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")
     console.configure(None)
-    admit_user_code()
+    admit_user_code(arguments.allow)
     settings = read_settings(replace(arguments, data_root=arguments.data_root or "."), None)
     from lun.memory.forecast import forecast  # torch, which takes seconds
 

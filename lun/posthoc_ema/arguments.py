@@ -47,6 +47,7 @@ def _reconstruct(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-weight", type=float, default=0.0, help="share of the weights before training (0)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32")
     parser.add_argument("--sweep", action="store_true", help="validate each width instead of writing it: PNG and CSV")
+    parser.add_argument("--allow", action="append", default=[], help="code of yours that the run names, for --sweep")
     parser.add_argument("--force", action="store_true", help="also beyond a predicted error of 5 %%")
     parser.add_argument("-o", "--out", help="a new .safetensors file; {width} in it stands for the width")
 

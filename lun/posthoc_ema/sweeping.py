@@ -18,6 +18,7 @@ from lun.launch.arguments import Arguments
 from lun.launch.precision import with_precision
 from lun.launch.resume import find_checkpoint
 from lun.launch.settings import read_settings
+from lun.launch.user_code import admit_user_code
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
@@ -35,7 +36,7 @@ def sweep(
     for path in (table, picture):
         if path.exists():
             raise Fault("CLI05", f"{path} exists", where="-o", why="nothing is overwritten", fix="-o another-name")
-    validation = Validation(library.folder.parent)
+    validation = Validation(library.folder.parent, arguments.allow)
     losses: dict[float, float] = {}
     with library.base() as base:
         for width, result in fits.items():
@@ -52,8 +53,9 @@ def sweep(
 class Validation:
     """The model and the validation set of a run, as its stored configuration describes them."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, allow: Sequence[str] = ()) -> None:
         logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+        admit_user_code(allow)
         resume = find_checkpoint(str(run))
         settings = read_settings(Arguments(resume=str(run)), resume)
         config = settings.config

@@ -41,6 +41,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the networks (fp32)")
     parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
+    parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     return parser.parse_args(list(words))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ldm.errors import Fault
 from lun.launch import log as console
 from lun.launch.ending import reported
+from lun.launch.user_code import admit_user_code
 from lun.sample.arguments import NAME, parse
 from lun.sample.prompts import Prompt, read_prompts
 
@@ -38,6 +39,7 @@ def _start(words: list[str]) -> int:
     except SystemExit:  # argparse has printed its help
         return 0
     console.configure(None)
+    admit_user_code(asked.allow)
     prompts = [Prompt(text, {}) for text in asked.prompts] + (read_prompts(Path(asked.file)) if asked.file else [])
     folder = _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.

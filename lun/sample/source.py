@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from ldm.checkpoint.read import read_content
 from ldm.checkpoint.source import find_weights
 from ldm.checkpoint.whole import open_checkpoint
@@ -16,6 +14,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
 from ldm.util import instantiate_from_config
+from lun.config.stored import read_stored
 from lun.launch.resume import find_checkpoint
 from lun.launch.rundir import RunDirectory
 from lun.weights.opening import open_model
@@ -53,7 +52,7 @@ def open_source(given: str, ema: bool | None) -> Source:
 
 
 def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> Source:
-    config: dict[str, Any] = yaml.safe_load(run.resolved_config.read_text(encoding="utf-8"))
+    config = read_stored(run.resolved_config)
     model = instantiate_from_config(config["model"])
     if not isinstance(model, DDPM):
         why = f"the run trains {config['model']['target']}"

@@ -6,9 +6,11 @@ from typing import Any
 import torch
 from lightning.pytorch.plugins.precision import Precision
 
+from ldm.admission import configurable
 from lun.strategies.half import Mixed, RoundedWeights
 
 
+@configurable
 @dataclass(frozen=True)
 class Fp32:
     """Everything in float32."""
@@ -20,6 +22,7 @@ class Fp32:
         return Precision()
 
 
+@configurable
 @dataclass(frozen=True)
 class Bf16Mixed:
     """float32 weights; networks compute in bfloat16.
@@ -34,6 +37,7 @@ class Bf16Mixed:
         return Mixed("bf16-mixed", device, frozen_half=self.frozen_half)
 
 
+@configurable
 @dataclass(frozen=True)
 class Fp16Mixed:
     """float32 weights; networks compute in float16, whose gradients are scaled up so that small ones do not vanish.
@@ -56,6 +60,7 @@ class Fp16Mixed:
         return Mixed("16-mixed", device, scaler, self.frozen_half)
 
 
+@configurable
 @dataclass(frozen=True)
 class Bf16True:
     """bfloat16 weights and gradients, updated with stochastic rounding: 12 bytes a parameter with AdamW, not 16."""

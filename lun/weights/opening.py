@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from omegaconf import OmegaConf
 
 from ldm.checkpoint.anatomy import family_of, unet_of
 from ldm.checkpoint.averaged import Choice, choose_weights, holds_average
@@ -24,6 +21,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, hollow_networks
 from ldm.util import instantiate_from_config
 from lun.callbacks.story import story_of
+from lun.config.stored import read_stored
 from lun.launch.resume import find_checkpoint
 from lun.launch.rundir import RunDirectory
 from lun.weights.trust import read_trusted
@@ -88,10 +86,13 @@ def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
 
 
 def _facts_of_run(run: RunDirectory) -> Facts | None:
-    """What the run's configuration says; None for a run of 2022, or one that cannot be built here."""
+    """What the run's configuration says; None for a run of 2022, or one that cannot be built here.
+
+    Raises what is wrong with the configuration itself (see `read_stored`).
+    """
     if not run.resolved_config.is_file():
         return None
-    config: Any = OmegaConf.to_container(OmegaConf.load(run.resolved_config), resolve=True)
+    config = read_stored(run.resolved_config)
     try:
         model = instantiate_from_config(config["model"])
         return facts_of(model, hollow_networks(model)) if isinstance(model, DDPM) else None

@@ -27,6 +27,7 @@ LAYERS: list[list[str]] = [
     ["ldm.modules"],
     ["ldm.diffusion", "ldm.checkpoint", "ldm.lr_scheduler", "ldm.position"],
     ["ldm.util", "ldm.place", "ldm.packages"],
+    ["ldm.admission"],
     ["ldm.errors"],
     ["ldm", "lun"],
 ]

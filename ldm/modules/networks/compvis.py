@@ -3,10 +3,12 @@
 import json
 from collections.abc import Sequence
 
+from ldm.admission import configurable
 from ldm.errors import Fault
 from ldm.modules.networks.unet import UNet
 
 
+@configurable
 def UNetModel(
     image_size: int,
     in_channels: int,

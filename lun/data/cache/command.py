@@ -16,6 +16,7 @@ from lun.data.texts.encoder import TextEncoder
 from lun.launch import cli, log
 from lun.launch.ending import reported
 from lun.launch.settings import read_settings
+from lun.launch.user_code import admit_user_code
 
 FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
 
@@ -29,6 +30,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _fill(words: list[str]) -> int:
     arguments = cli.parse(words)
     log.configure(None)
+    admit_user_code(arguments.allow)
     config = read_settings(arguments, None).config
     data = instantiate_from_config(config["data"])
     cache = data.cache = data.cache or Cache()

@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
+from ldm.admission import grant
 from ldm.errors import Fault
 from ldm.util import Recipe, built_by_owner, get_obj_from_str, instantiate_from_config, is_recipe
+
+
+@pytest.fixture(autouse=True)
+def _trusting_the_library() -> None:
+    grant(("fractions", "types"))
+
 
 HALF = {"target": "fractions.Fraction", "params": {"numerator": 1, "denominator": 2}}
 

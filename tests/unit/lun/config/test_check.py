@@ -6,6 +6,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
+from ldm.admission import grant
 from ldm.util import Recipe
 from lun.config.check import check, warnings
 from lun.config.load import load_layers
@@ -96,7 +97,7 @@ def faults(tmp_path):
     def faults(*overrides: str) -> list[str]:
         file = tmp_path / "c.yaml"
         file.write_text(CONFIG)
-        found = check(load_layers([str(file)], overrides), (__name__,))
+        found = check(load_layers([str(file)], overrides))
         return [f"{fault.id}: {fault.what} | {fault.where} | {fault.why} | {fault.fix}" for fault in found]
 
     return faults
@@ -121,7 +122,7 @@ def test_an_unknown_setting_of_the_command_line_is_told_with_what_to_write(fault
 def test_an_unknown_setting_of_a_file_is_told_with_its_line(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text(CONFIG.replace("    image_size: 8", "    image_size: 8\n    scale_facter: 1.0"))
-    (fault,) = check(load_layers([str(file)]), (__name__,))
+    (fault,) = check(load_layers([str(file)]))
     assert fault.where == f"{file.as_posix()}:7"
     assert fault.fix == "did you mean scale_factor?"
 
@@ -267,13 +268,14 @@ def test_a_shell_in_any_place_is_refused_before_anything_is_called(faults, monke
 def test_the_packages_of_the_user_have_to_be_allowed(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text(CONFIG)
+    grant(())
     assert {fault.id for fault in check(load_layers([str(file)]))} == {"CFG04"}
 
 
 def test_a_broken_target_does_not_hide_faults_nested_in_its_params(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text(CONFIG.replace(f"{__name__}.Model", "torch.nn.Nope").replace("in_features", "in_featurs"))
-    found = check(load_layers([str(file)]), (__name__,))
+    found = check(load_layers([str(file)]))
     assert [fault.id for fault in found] == ["CFG04", "CFG03"]
 
 

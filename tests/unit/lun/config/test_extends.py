@@ -44,3 +44,13 @@ def test_what_cannot_be_extended_is_told_with_its_line(text: str, fault: str, to
     with pytest.raises(Fault) as caught:
         load_layers([top])
     assert caught.value.id == fault and told in str(caught.value) and "top.yaml:2" in caught.value.where
+
+
+def test_a_config_extends_no_file_that_is_no_yaml_so_that_no_error_shows_its_lines(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("password: [unclosed", encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(f"extends: [{secret}]\n", encoding="utf-8")
+    with pytest.raises(Fault) as caught:
+        load_layers([str(tmp_path / "c.yaml")])
+    assert caught.value.id == "CFG01"
+    assert "unclosed" not in str(caught.value) + caught.value.where + caught.value.why

@@ -96,3 +96,33 @@ def test_what_is_no_yaml_is_a_fault_with_its_line(text):
     assert caught.value.id == "CFG02"
     assert caught.value.where.startswith("bad.yaml")
     assert caught.value.why
+
+
+ALIASES = "\n".join(["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (ALIASES, "aliases"),
+        ("[" * 3000 + "]" * 3000, "nested"),
+        ("[" * 80 + "]" * 80, "nested"),
+        ("a: 0x_", "no int"),
+        ("a: " + "9" * 5000, "no int"),
+        ("a: !!float x", "no float"),
+        ("a: !!int 1.5", "no int"),
+        ("a: !!bool maybe", "no bool"),
+        ("a: !!timestamp foo", "timestamp"),
+        ("a: !!set {b, c}", "set"),
+        ("a: !!binary x", "binary"),
+        ("a: !!omap [b: 1]", "omap"),
+        ("a: !!python/object/apply:os.system [true]", "os.system"),
+        ("a: !!map x", "map"),
+        ("a: !!str [x]", "str"),
+    ],
+)
+def test_a_text_that_no_setting_needs_is_refused_at_once_and_in_words(text, why):
+    with pytest.raises(Fault) as caught:
+        parse(text, "c.yaml")
+    assert caught.value.id == "CFG02"
+    assert why in caught.value.why

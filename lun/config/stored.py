@@ -1,0 +1,34 @@
+"""The configuration that a run directory holds, which may have been made by anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import Fault
+from lun.config.compat.upgrade import upgrade
+from lun.config.errors import raise_all
+from lun.config.files import read_text
+from lun.config.load import Merged
+from lun.config.recipes import RecipeCheck
+from lun.config.slots import MODEL
+from lun.config.source import parse
+
+
+def read_stored(file: Path) -> dict[str, Any]:
+    """The configuration in `resolved.yaml`, its model checked as one that a person writes: nothing is built.
+
+    No other file is read on its behalf and nothing of the environment enters it. Raises `Fault` CFG02 where it is no
+    configuration of a model, CFG03 to CFG05 for what is wrong with it, an ExceptionGroup of several.
+    """
+    node = parse(read_text(file), file.as_posix())
+    config = node.plain()
+    if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
+        raise Fault(
+            "CFG02", f"{file} is not the configuration of a run", where=str(file), why="it has no `model` section"
+        )
+    merged, _, faults = upgrade(Merged(config, node.positions(), (file.as_posix(),)))
+    recipes = RecipeCheck(merged)
+    recipes.check(merged.config["model"], ("model",), MODEL)
+    raise_all([*faults, *recipes.faults])
+    return merged.config
