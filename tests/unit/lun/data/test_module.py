@@ -11,6 +11,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from PIL import Image
 from support.pictures import Painted
 
+from ldm.admission import grant
 from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import built_by_owner
@@ -51,6 +52,7 @@ def importable(monkeypatch):
     module = types.ModuleType("numbers_of_this_test")
     module.Numbers, module.Drawn = Numbers, Drawn
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    grant((__name__, module.__name__, "support", "pictures_of_this_test", "fractions"))
 
 
 def recipe(n: int, name: str = "Numbers", **more: object) -> dict:
