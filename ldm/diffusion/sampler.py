@@ -30,6 +30,7 @@ def sample(
     eta: float = 0.0,
     scheduler: Scheduler = "ddim",
     generator: torch.Generator | list[torch.Generator] | None = None,
+    before: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Samples (b, c, h, w) that start from noise (b, c, h, w); they follow from noise and generator alone.
 
@@ -39,6 +40,7 @@ def sample(
     scheduler  "ddim", "euler" (Karras et al. 2022, arXiv 2206.00364) or "dpmpp" (DPM-Solver++ 2M, Lu et al. 2022, arXiv
                2211.01095)
     generator  draws the noise that `eta` adds: one for the batch, or one for each example
+    before     takes x_t and its timestep, a number, ahead of each step and gives the x_t that it starts from
 
     Raises `Fault` CFG03 for an unknown scheduler, for eta with one that adds no noise and for an impossible `steps`.
     """
@@ -49,6 +51,7 @@ def sample(
     extra: dict[str, Any] = {"eta": eta, "generator": generator} if scheduler == "ddim" else {}
     x = noise.float() * solver.init_noise_sigma
     for t in solver.timesteps:
+        x = x if before is None else before(x, t)
         x_t = solver.scale_model_input(x, t).to(noise.dtype)
         output = predict(x_t, t.to(noise.device, torch.int64).expand(len(x_t)))
         x = solver.step(output.float(), t, x, **extra).prev_sample

@@ -3,41 +3,48 @@
 import inspect
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from ldm.errors import Fault
+
+T = TypeVar("T")
+
+WHERE = "lightning.callbacks.image_logger.params.log_images_kwargs"
 
 UNDERSTOOD = ("N", "sample", "ddim_steps", "ddim_eta", "unconditional_guidance_scale")
 """What every model's `log_images` knows; any other name goes only to a model whose signature has it."""
 
-OWN = ("n_row", "use_ema_scope")
+OWN = ("n_row", "use_ema_scope", "return_keys", "only_inputs", "log_samples")
 """What the image logger itself follows."""
 
-OLD = (
-    "quantize_denoised",
+PLOTTED = (
     "inpaint",
     "plot_reconstruction",
     "plot_denoise_rows",
     "plot_progressive_rows",
     "plot_diffusion_rows",
     "plot_unscaled",
-    "return_keys",
-    "only_inputs",
-    "log_samples",
+    "quantize_denoised",
 )
-"""Names of configs since 2022 that few models still know: accepted, so that those configs run."""
+"""Pictures that not every model draws; false asks for nothing."""
+
+UNCHANGED = ("plot_diffusion_rows", "plot_reconstruction")
+"""Of these, what does not depend on the trained weights."""
+
+SAMPLED = ("samples", "samples_unscaled", "denoise_row", "progressive_row", "samples_inpainting", "samples_outpainting")
+"""Pictures that a model draws with its trained weights, so that with averaged ones they are others."""
 
 
 def known(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as they are. Raises `Fault` CFG03 for a name that neither the image logger nor any model knows."""
-    names = UNDERSTOOD + OWN + OLD
+    names = UNDERSTOOD + OWN + PLOTTED
     for name in options:
         if name not in names:
             close = get_close_matches(str(name), names, 1)
             raise Fault(
                 "CFG03",
                 f"unknown setting log_images_kwargs.{name}",
-                where="lightning.callbacks.image_logger.params.log_images_kwargs",
+                where=WHERE,
                 why=f"it takes: {', '.join(names)}",
                 fix=f"did you mean {close[0]}?" if close else "delete the line",
             )
@@ -45,8 +52,17 @@ def known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_model(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dict[str, Any]:
-    """Those options that a model's `log_images` understands."""
+    """Those options that a model's `log_images` understands; `Fault` CFG03 for a picture that it does not draw."""
     parameters = inspect.signature(log_images).parameters
+    absent = [name for name in PLOTTED if options.get(name) and name not in parameters]
+    if absent:
+        raise Fault(
+            "CFG03",
+            f"this model draws nothing for log_images_kwargs.{absent[0]}",
+            where=f"{WHERE}.{absent[0]}",
+            why=f"it takes: {', '.join(name for name in parameters if name in UNDERSTOOD + PLOTTED)}",
+            fix="delete the line",
+        )
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return {name: value for name, value in options.items() if name in parameters or (takes_any and name in UNDERSTOOD)}
 
@@ -61,3 +77,9 @@ def at_least_one(name: str, value: int) -> int:
             fix="to draw nothing: lightning.callbacks.image_logger.params.disabled=true",
         )
     return value
+
+
+def chosen(pictures: Mapping[str, T], options: Mapping[str, Any]) -> dict[str, T]:
+    """What of a batch's pictures is shown: `only_inputs`, or `return_keys` where one of them is there, or all."""
+    wanted = ["inputs"] if options.get("only_inputs") else options.get("return_keys") or ()
+    return {key: picture for key, picture in pictures.items() if key in wanted} or dict(pictures)

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.image_options import at_least_one, for_model, known
+from lun.callbacks.image_options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known
 from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
 from lun.callbacks.prompts import Prompts
 from lun.callbacks.samples import SampleRecord
@@ -37,7 +37,9 @@ class ImageLogger(AtStepBoundary):
     prompts              fixed prompts, drawn from seeds 42, 43, ... with the raw and with the averaged weights;
                          captions of batches are then not sampled; a text file (one a line) is read again each time
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
-                         is none); n_row (pictures across), use_ema_scope (false: only the raw weights)
+                         is none), and which further pictures are drawn (`ldm.models.diffusion.rows.Wanted`):
+                         plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
+                         across), use_ema_scope (false: only the raw weights), return_keys (only these pictures)
     """
 
     doing = "sampling"
@@ -82,6 +84,11 @@ class ImageLogger(AtStepBoundary):
         return [FIRST_SEED + index for index in range(len(self.prompts))]
 
     # What Lightning hands over
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Raises `Fault` CFG03 for a picture that this model does not draw, before anything is computed."""
+        if not self.disabled and hasattr(pl_module, "log_images"):
+            self._model_options(pl_module)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._train_batch = batch
@@ -145,12 +152,15 @@ class ImageLogger(AtStepBoundary):
         with trainer.precision_plugin.forward_context():
             shown = dict(pl_module.log_images(batch, split=split, **options))
         if self.prompts:
-            shown = {key: images for key, images in shown.items() if not key.startswith("samples")}
-        if "samples" in shown and "samples_ema" not in shown and self._averages(pl_module):
+            shown = {key: images for key, images in shown.items() if key not in ("samples", "samples_ema")}
+        drawn = [key for key in shown if key in SAMPLED and f"{key}_ema" not in shown]
+        if drawn and self._averages(pl_module):
+            once = {key: value for key, value in options.items() if key not in UNCHANGED}
             # A context of its own: autocast caches casts of weights and would not see the swap.
             with pl_module.ema_scope(), trainer.precision_plugin.forward_context():
-                shown["samples_ema"] = pl_module.log_images(batch, split=split, **options)["samples"]
-        for key, images in shown.items():
+                averaged = pl_module.log_images(batch, split=split, **once)
+            shown |= {f"{key}_ema": averaged[key] for key in drawn}
+        for key, images in chosen(shown, self.options).items():
             self._write(trainer, split, key, f"{split}/{key}", images[: self.max_images], step)
 
     def _draw_prompts(self, trainer: Trainer, pl_module: Any, step: int) -> None:
@@ -201,7 +211,8 @@ class ImageLogger(AtStepBoundary):
         return pl_module.model_ema is not None and bool(self.options.get("use_ema_scope", True))
 
     def _model_options(self, pl_module: Any) -> dict[str, Any]:
-        asked = {"N": self.max_images, **self.options, **({"sample": False} if self.prompts else {})}
+        unsampled = self.prompts or self.options.get("log_samples") is False or self.options.get("only_inputs")
+        asked = {"N": self.max_images, **self.options, **({"sample": False} if unsampled else {})}
         return for_model(asked, pl_module.log_images)
 
     # Writing
@@ -219,7 +230,7 @@ class ImageLogger(AtStepBoundary):
         """On rank 0: one grid as a PNG and in the loggers. A full disk costs the picture, not the run."""
         if not trainer.is_global_zero or len(images) == 0:
             return None
-        sheet = grid(to_uint8(images, self.clamp, self.rescale), self._columns(images), captions, _scale(images))
+        sheet = grid(to_uint8(images, self.clamp, self.rescale), self._columns(images, key), captions, _scale(images))
         epoch = int(getattr(getattr(trainer, "datamodule", None), "epoch", 0))
         name = f"{key}_r-{trainer.global_rank}_gs-{step:06}_e-{epoch:06}.png"
         path = Path(trainer.default_root_dir) / "images" / split / name
@@ -233,7 +244,9 @@ class ImageLogger(AtStepBoundary):
                 _show(logger, tag, sheet, step)
         return path
 
-    def _columns(self, images: Tensor) -> int:
+    def _columns(self, images: Tensor, key: str = "") -> int:
+        if "_row" in key:
+            return 1
         return int(self.options.get("n_row", 0)) or min(len(images), 8)
 
     def _footer(self, trainer: Trainer, step: int) -> str:
@@ -243,7 +256,7 @@ class ImageLogger(AtStepBoundary):
 
 
 def _scale(images: Tensor) -> int:
-    return max(1, round(SMALLEST_TILE / images.shape[-1]))
+    return max(1, round(SMALLEST_TILE / images.shape[-2]))
 
 
 def _show(logger: Logger, tag: str, sheet: Image.Image, step: int) -> None:

@@ -12,10 +12,12 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
+from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.diffusion import preview, weights
+from ldm.models.diffusion import weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
+from ldm.models.diffusion.rows import DrawsPictures
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
@@ -36,7 +38,7 @@ class DiffusionWrapper(nn.Module):
         return self.diffusion_model(x_t, t, cond)
 
 
-class DDPM(TrainedModel):
+class DDPM(TrainedModel, DrawsPictures):
     """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
 
     The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole,
@@ -45,9 +47,11 @@ class DDPM(TrainedModel):
 
     init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
     load_only_unet  take nothing but the UNet from `ckpt_path`
+    log_every_t     from one timestep to the next in the rows of `log_images`
     """
 
     accepts = "ldm.models.base.TrainedModel"
+    mask: Mask | None = None
 
     def __init__(
         self,
@@ -65,9 +69,13 @@ class DDPM(TrainedModel):
         first_stage_key: str = "image",
         init_from_ema: bool = False,
         load_only_unet: bool = False,
+        log_every_t: int = 200,
         **training: Any,
     ) -> None:
         super().__init__(**training)
+        if log_every_t < 1:
+            raise Fault("CFG03", f"log_every_t is {log_every_t}", where="model.params.log_every_t", fix="1 or more")
+        self.log_every_t = log_every_t
         self.unet_config = unet_config
         self.image_size = image_size
         self.channels = channels
@@ -176,27 +184,6 @@ class DDPM(TrainedModel):
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
-
-    # Pictures
-
-    def log_images(
-        self,
-        batch: dict[str, Any],
-        split: str = "train",
-        N: int = 8,
-        sample: bool = True,
-        ddim_steps: int = 50,
-        ddim_eta: float = 0.0,
-        unconditional_guidance_scale: float = 1.0,
-    ) -> dict[str, Tensor]:
-        """Pictures of the first N examples of a batch: see `preview.log_images`."""
-        how = preview.Sampling(ddim_steps, unconditional_guidance_scale, ddim_eta)
-        return preview.log_images(self, batch, N, how if sample else None)
-
-    def sample_prompts(self, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0) -> Tensor:
-        """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1]."""
-        with preview.previewing(self):
-            return preview.sample_captions(self, prompts, seeds, preview.Sampling(steps, guidance))
 
 
 class LatentDiffusion(DDPM):

@@ -1,6 +1,6 @@
 """Pictures for people: inputs, reconstructions and samples. They draw from their own random streams."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
-from ldm.diffusion.objective import Objective
+from ldm.diffusion.objective import Network, Objective
 from ldm.diffusion.sampler import Scheduler, sample
 
 
@@ -80,6 +80,8 @@ def sample_clean(
     how: Sampling,
     sides: tuple[int, int] | None = None,
     negatives: Sequence[str] = (),
+    network: Network | None = None,
+    before: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Samples before they are decoded: (n, c, h, w).
 
@@ -87,13 +89,15 @@ def sample_clean(
 
     sides      (h, w) of what is noised; by default a square of the model's `image_size`
     negatives  a caption for each that guidance leads away from, by default the empty one
+    network    what predicts, by default the model's own
+    before     see `ldm.diffusion.sampler.sample`
     """
     shape = (model.channels, *(sides or (model.image_size, model.image_size)))
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
     noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
     guided = how.guidance != 1.0
     return sample(
-        model.model,
+        network or model.model,
         model.objective.path,
         model.objective.prediction,
         model.condition_on(list(captions)),
@@ -104,27 +108,9 @@ def sample_clean(
         eta=how.eta,
         scheduler=how.scheduler,
         generator=generators,
+        before=before,
     )
 
 
 def _led_away_from(model: Previewed, count: int, negatives: Sequence[str]) -> Conditioning | None:
     return model.condition_on(list(negatives)) if any(negatives) else model.unconditional(count)
-
-
-def log_images(model: Previewed, batch: dict[str, Any], count: int, how: Sampling | None) -> dict[str, Tensor]:
-    """Pictures of the first `count` examples of a batch, each (n, 3, H, W) in about [-1, 1].
-
-    inputs, reconstruction (encoded and decoded again, by a latent model) and, unless `how` is None, samples of their
-    captions, in the size of the batch. A batch of cached moments has no inputs to show.
-    """
-    with previewing(model):
-        few = {name: value[:count] for name, value in batch.items()}
-        x0 = model.encode(few, model.draws(few))
-        shown = {} if "moments" in few else {"inputs": few[model.first_stage_key].movedim(-1, 1)}
-        if "inputs" not in shown or x0.shape != shown["inputs"].shape:
-            shown["reconstruction"] = model.decode(x0)
-        if how is not None:
-            seeds = [int(slot) for slot in few["slot"]]
-            captions = few.get("caption", [""] * len(seeds))
-            shown["samples"] = sample_captions(model, captions, seeds, how, (x0.shape[-2], x0.shape[-1]))
-        return shown

@@ -28,7 +28,6 @@ _LOSS_TERMS = "the loss has one term; objective.params.weighting weights it by t
 
 IDLE: Mapping[str, Idle] = {
     "num_timesteps_cond": Idle((None, 1), "conditioning has no noise schedule of its own here"),
-    "log_every_t": Idle(),
     "clip_denoised": Idle(),
     "first_stage_trainable": Idle(
         (None, False), "beside a UNet the first stage stays as it is; configs/training-encoder.yaml trains it alone"

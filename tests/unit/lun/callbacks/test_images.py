@@ -302,6 +302,42 @@ def test_other_ranks_compute_the_same_and_write_nothing(trainer, tmp_path):
     assert other.asked == first.asked and not (tmp_path / "other").exists()
 
 
+class RowPainter(Painter):
+    """Draws rows, besides; what it samples tells the weights apart."""
+
+    def log_images(self, batch, split, N=8, sample=True, plot_diffusion_rows=False, inpaint=False):
+        images = batch["image"][:N].movedim(-1, 1) + self.averaged
+        shown = super().log_images(batch, split, N, sample)
+        if plot_diffusion_rows:
+            shown["diffusion_row"] = images.repeat(1, 1, 1, 4)
+        return shown | ({"samples_inpainting": images, "mask": images[:, :1]} if inpaint else {})
+
+
+@pytest.mark.parametrize("prompts", [[], PROMPTS])
+def test_rows_and_inpainting_are_drawn_with_prompts_too_and_what_is_sampled_twice(trainer, tmp_path, prompts):
+    options = {"plot_diffusion_rows": True, "inpaint": True}
+    arrive(ImageLogger(prompts=prompts, log_images_kwargs=options), trainer, RowPainter(), 0)
+    pictures = {path.name.split("_r-")[0]: Image.open(path) for path in (tmp_path / "images" / "train").iterdir()}
+    sampled = {"samples_inpainting", "samples_inpainting_ema"} | (set() if prompts else {"samples", "samples_ema"})
+    assert pictures.keys() == {"inputs", "reconstruction", "diffusion_row", "mask"} | sampled
+    row = pictures["diffusion_row"]
+    assert row.width > row.height  # one example under the other, each four times as wide as high
+    made = [pictures[name].getpixel((6, 6)) for name in ("samples_inpainting", "samples_inpainting_ema")]
+    assert made[0] != made[1]
+
+
+def test_a_picture_that_the_model_does_not_draw_is_refused_before_training(trainer):
+    with pytest.raises(Fault, match="draws nothing for log_images_kwargs.plot_progressive_rows"):
+        ImageLogger(log_images_kwargs={"plot_progressive_rows": True}).setup(trainer, RowPainter(), "fit")
+    ImageLogger(log_images_kwargs={"plot_progressive_rows": False}).setup(trainer, RowPainter(), "fit")
+
+
+def test_only_chosen_pictures_are_written(trainer, tmp_path):
+    arrive(ImageLogger(log_images_kwargs={"only_inputs": True}), trainer, model := Painter(), 0)
+    assert [path.name.split("_r-")[0] for path in (tmp_path / "images" / "train").iterdir()] == ["inputs"]
+    assert model.asked == [("train", 0, False, False)]
+
+
 @pytest.mark.parametrize("settings", [{"averages": False}, {"options": {"use_ema_scope": False}}])
 def test_without_averages_or_when_not_wanted_nothing_is_swapped(trainer, settings, tmp_path):
     model = Painter(settings.get("averages", True))

@@ -224,7 +224,6 @@ def test_model_parameters_without_effect_are_dropped_in_one_note():
         timesteps=5,
         first_stage_trainable=False,
         num_timesteps_cond=1,
-        log_every_t=200,
         conditioning_key="crossattn",
         use_positional_encodings=False,
         learn_logvar=False,

@@ -1,0 +1,221 @@
+"""Pictures of a batch: inputs, samples, and CompVis' rows of what noise does to a picture and sampling undoes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.path import corrupt
+from ldm.diffusion.prediction import x0_from
+from ldm.models.diffusion.inpainting import Mask, surroundings
+from ldm.models.diffusion.preview import Previewed, Sampling, previewing, sample_captions, sample_clean
+
+GAP = 2
+
+
+class Pictured(Previewed, Protocol):
+    """What is asked here; `ldm.models.diffusion.ddpm.DDPM` is one."""
+
+    log_every_t: int
+    mask: Mask | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which pictures are drawn, in the words of CompVis' `log_images`; each is (n, 3, H, W) in about [-1, 1].
+
+    sample                 `samples` of the captions
+    plot_reconstruction    `reconstruction`: encoded and decoded again, by a latent model
+    plot_unscaled          `samples_unscaled`: the same samples without guidance, where `samples` are guided
+    plot_diffusion_rows    `diffusion_row`: the noisy x_t of each picture, decoded, at every `log_every_t`-th timestep
+    plot_denoise_rows      `denoise_row`: x_t on its way from noise to the sample, at about those timesteps
+    plot_progressive_rows  `progressive_row`: the x_0 foreseen at those timesteps by DDPM's own sampling, which visits
+                           all timesteps: 1000 calls of the network
+    inpaint                `samples_inpainting`: the middle of each picture, half as wide and high, made up from what is
+                           around it; `samples_outpainting`: what is around it from the middle; `mask`: white is kept
+    """
+
+    sample: bool = True
+    plot_reconstruction: bool = True
+    plot_unscaled: bool = False
+    plot_diffusion_rows: bool = False
+    plot_denoise_rows: bool = False
+    plot_progressive_rows: bool = False
+    inpaint: bool = False
+
+
+def log_images(model: Pictured, batch: dict[str, Any], count: int, how: Sampling, wanted: Wanted) -> dict[str, Tensor]:
+    """Pictures of the first `count` examples of a batch: `inputs`, and what is `wanted`.
+
+    Samples have the size of the batch. A row is one wide picture. A batch of cached moments has no inputs to show.
+    """
+    with previewing(model):
+        few = {name: value[:count] for name, value in batch.items()}
+        scene = Scene(model, few, model.encode(few, model.draws(few)), how)
+        shown = {} if "moments" in few else {"inputs": few[model.first_stage_key].movedim(-1, 1)}
+        latent = "inputs" not in shown or scene.x0.shape != shown["inputs"].shape
+        if wanted.plot_reconstruction and latent:
+            shown["reconstruction"] = model.decode(scene.x0)
+        if wanted.plot_diffusion_rows:
+            shown["diffusion_row"] = scene.diffusion_row()
+        if wanted.sample or wanted.plot_denoise_rows:
+            drawn = scene.samples(wanted.plot_denoise_rows)
+            shown |= drawn if wanted.sample else {"denoise_row": drawn["denoise_row"]}
+        if wanted.plot_unscaled and how.guidance != 1.0:
+            shown["samples_unscaled"] = replace(scene, how=replace(how, guidance=1.0)).samples()["samples"]
+        if wanted.inpaint:
+            shown |= scene.inpainted()
+        if wanted.plot_progressive_rows:
+            shown["progressive_row"] = scene.progressive_row()
+        return shown
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A few examples, their clean x_0 (b, c, h, w), and how they are sampled."""
+
+    model: Pictured
+    few: dict[str, Any]
+    x0: Tensor
+    how: Sampling
+
+    @property
+    def timesteps(self) -> list[int]:
+        """Those that rows show: every `log_every_t`-th and the last, from the cleanest on."""
+        last = self.model.objective.path.timesteps - 1
+        return sorted({*range(0, last, self.model.log_every_t), last})
+
+    def diffusion_row(self) -> Tensor:
+        """x_t at `timesteps` as the forward process gives it, decoded: (b, 3, H, k W)."""
+        return row([self.model.decode(self.noisy(t, "diffusion row")) for t in self.timesteps])
+
+    def samples(self, with_row: bool = False) -> dict[str, Tensor]:
+        """`samples` of the captions and, if asked, `denoise_row`, whose last picture is the sample."""
+        met: list[Tensor] = []
+        due = self.timesteps
+
+        def watch(x: Tensor, t: Tensor) -> Tensor:
+            if due and int(t) <= due[-1]:
+                met.append(x.to(self.x0.dtype))
+                due[:] = [other for other in due if other < int(t)]
+            return x
+
+        made = self.model.decode(self.drawn(self.how, before=watch if with_row else None))
+        if not with_row:
+            return {"samples": made}
+        return {"samples": made, "denoise_row": row([*map(self.model.decode, met), made])}
+
+    def progressive_row(self) -> Tensor:
+        """The x_0 that the network foresees at `timesteps`, noisiest first: (b, 3, H, k W).
+
+        DDIM over all timesteps with eta 1 is DDPM's sampling with the posterior's variance (Song et al. 2021, arXiv
+        2010.02502, sec. 4.1).
+        """
+        path, prediction = self.model.objective.path, self.model.objective.prediction
+        foreseen: list[Tensor] = []
+
+        def watching(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+            output: Tensor = self.model.model(x_t, t, cond)
+            if int(t[0]) in self.timesteps:
+                x0 = x0_from(prediction, output.float(), x_t.float(), *path.coefficients(t))
+                foreseen.append(x0.to(self.x0.dtype))
+            return output
+
+        self.drawn(Sampling(path.timesteps, eta=1.0), network=watching)
+        return row([self.model.decode(x0) for x0 in foreseen])
+
+    def inpainted(self) -> dict[str, Tensor]:
+        """The middle of each picture made up, then what is around it, and which part is kept in the first."""
+        *_, height, width = self.x0.shape
+        kept = torch.ones(len(self.x0), 1, height, width, device=self.x0.device)
+        kept[..., height // 4 : 3 * height // 4, width // 4 : 3 * width // 4] = 0
+        return {
+            "samples_inpainting": self.model.decode(self.made_up(kept)),
+            "samples_outpainting": self.model.decode(self.made_up(1 - kept)),
+            "mask": kept * 2 - 1,
+        }
+
+    def made_up(self, kept: Tensor) -> Tensor:
+        """Samples (b, c, h, w) that follow x_0 where `kept` (b, 1, h, w) is 1: x_t is set to its noised x_0 there
+        ahead of each step (CompVis' DDIM sampler). A network for inpainting is told what is kept besides."""
+
+        def keep(x: Tensor, t: Tensor) -> Tensor:
+            return kept * self.noisy(int(t), "inpainting").to(x) + (1 - kept) * x
+
+        return self.drawn(self.how, before=keep, network=self.told_of(kept))
+
+    def told_of(self, kept: Tensor) -> Callable[[Tensor, Tensor, Conditioning], Tensor]:
+        network = self.model.model
+        if self.model.mask is None:
+            return network
+        around = surroundings(
+            cast(Any, self.model), dict(self.few), lambda draws, height, width: F.interpolate(1 - kept, (height, width))
+        )
+
+        def telling(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+            told = cond._replace(concat=around.repeat(len(x_t) // len(around), 1, 1, 1))
+            return network(x_t, t, told)
+
+        return telling
+
+    def noisy(self, t: int, purpose: str) -> Tensor:
+        """x_t of x_0 at one timestep, with noise of its own: (b, c, h, w)."""
+        alpha, sigma = self.model.objective.path.coefficients(torch.full((len(self.x0),), t, device=self.x0.device))
+        noise = self.model.draws(self.few).normal(f"{purpose} {t}", self.x0.shape[1:]).to(self.x0)
+        return corrupt(self.x0, noise, alpha, sigma).to(self.x0.dtype)
+
+    def drawn(self, how: Sampling, **hooks: Any) -> Tensor:
+        """Samples of the captions from the slots' seeds, in the size of the batch: (b, c, h, w)."""
+        seeds = [int(slot) for slot in self.few["slot"]]
+        captions = self.few.get("caption", [""] * len(seeds))
+        return sample_clean(self.model, captions, seeds, how, (self.x0.shape[-2], self.x0.shape[-1]), **hooks)
+
+
+def row(pictures: list[Tensor]) -> Tensor:
+    """Pictures of the same examples side by side, white between them: k of (b, 3, H, W) to (b, 3, H, k W + gaps)."""
+    gap = torch.ones_like(pictures[0][..., :GAP])
+    return torch.cat([part for picture in pictures for part in (picture, gap)][:-1], dim=-1)
+
+
+class DrawsPictures:
+    """The side of a diffusion model that draws pictures for people."""
+
+    def log_images(
+        self: Pictured,
+        batch: dict[str, Any],
+        split: str = "train",
+        N: int = 8,
+        ddim_steps: int = 50,
+        ddim_eta: float = 0.0,
+        unconditional_guidance_scale: float = 1.0,
+        sample: bool = True,
+        plot_reconstruction: bool = True,
+        plot_unscaled: bool = False,
+        plot_diffusion_rows: bool = False,
+        plot_denoise_rows: bool = False,
+        plot_progressive_rows: bool = False,
+        inpaint: bool = False,
+    ) -> dict[str, Tensor]:
+        """Pictures of the first N examples of a batch: see `log_images` of this file, and `Wanted` for the flags."""
+        how = Sampling(ddim_steps, unconditional_guidance_scale, ddim_eta)
+        wanted = Wanted(
+            sample,
+            plot_reconstruction,
+            plot_unscaled,
+            plot_diffusion_rows,
+            plot_denoise_rows,
+            plot_progressive_rows,
+            inpaint,
+        )
+        return log_images(self, batch, N, how, wanted)
+
+    def sample_prompts(
+        self: Pictured, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0
+    ) -> Tensor:
+        """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1]."""
+        with previewing(self):
+            return sample_captions(self, prompts, seeds, Sampling(steps, guidance))
