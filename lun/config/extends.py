@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ldm.errors import Fault
@@ -12,15 +13,25 @@ from lun.config.files import SUFFIXES, find_config, read_text
 from lun.config.source import Node, parse
 
 KEY = "extends"
-Layers = list[tuple[Path, Node]]
 
 
-def expanded(names: Sequence[str]) -> Layers:
+@dataclass(frozen=True)
+class Layer:
+    """A config as it was read: its file as it was named and where that really is, its settings, and the files (where
+    they really are) that it extends directly."""
+
+    file: Path
+    place: Path
+    node: Node
+    extends: tuple[Path, ...] = ()
+
+
+def expanded(names: Sequence[str]) -> list[Layer]:
     """The files that a command line names, each after those that it extends and that have not come before.
 
     Raises `Fault` CFG01 for a file that is not there and CFG02 for one that is no config, an ExceptionGroup of several.
     """
-    layers: Layers = []
+    layers: list[Layer] = []
     faults: list[Fault] = []
     for position, name in enumerate(names, start=1):
         try:
@@ -31,17 +42,18 @@ def expanded(names: Sequence[str]) -> Layers:
     return layers
 
 
-def _add(file: Path, layers: Layers, above: tuple[Path, ...]) -> None:
-    """Append a file, those that it extends before it; `above` are the files on whose behalf that happens."""
+def _add(file: Path, layers: list[Layer], above: tuple[Path, ...]) -> None:
+    """Append a file, those that it extends before it; `above` are the places on whose behalf that happens."""
     node = _read(file)
     items = dict(node.value)
     extends = items.pop(KEY, None)
-    for name in _names(extends):
-        other = _beside(name, file, extends.where if extends else "")
-        known = [path.resolve() for path in (*(path for path, _ in layers), *above, file)]
-        if other.resolve() not in known:
-            _add(other, layers, (*above, file))
-    layers.append((file, Node(items, node.where)))
+    others = tuple(_beside(name, file, extends.where if extends else "") for name in _names(extends))
+    places = tuple(other.resolve() for other in others)
+    above = (*above, file.resolve())
+    for other, place in zip(others, places, strict=True):
+        if place not in above and all(place != layer.place for layer in layers):
+            _add(other, layers, above)
+    layers.append(Layer(file, file.resolve(), Node(items, node.where), places))
 
 
 def _names(extends: Node | None) -> list[str]:

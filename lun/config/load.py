@@ -12,6 +12,7 @@ from lun.config.extends import expanded
 from lun.config.files import anchored
 from lun.config.interpolation import resolved
 from lun.config.layers import merged, with_value, without
+from lun.config.order import in_order
 from lun.config.source import Node, Path, as_node, parse_value
 
 COMMAND_LINE = "command line"
@@ -40,21 +41,21 @@ class Merged:
 def load_layers(
     files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
 ) -> Merged:
-    """Merge YAML files left to right, then the settings of the command line (`a.b=value`, `~a.b` removes).
+    """Merge YAML files by `in_order`, then the settings of the command line (`a.b=value`, `~a.b` removes).
 
     A file comes after those that it extends; `defaults` is a layer below all of them. Settings are one layer, in their
     order; removals come before them. Interpolations are resolved at the end.
-    Raises `Fault` CFG01, CFG02, CFG03 or CFG06, an ExceptionGroup of several.
+    Raises `Fault` CFG01, CFG02, CFG03, CFG06 or CFG08, an ExceptionGroup of several.
     """
-    found = expanded(files)
+    found = in_order(expanded(files))
     tree = as_node(dict(defaults or {}), DEFAULT)
-    for _, layer in found:
-        tree = merged(tree, layer)
+    for layer in found:
+        tree = merged(tree, layer.node)
     tree = _with_overrides(tree, overrides)
     positions = tree.positions()
     positions.pop(())
     config = anchored(resolved(tree.plain(), positions))
-    return Merged(config, positions, tuple(file.as_posix() for file, _ in found))
+    return Merged(config, positions, tuple(layer.file.as_posix() for layer in found))
 
 
 def _with_overrides(tree: Node, overrides: Sequence[str]) -> Node:

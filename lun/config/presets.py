@@ -24,8 +24,8 @@ class Preset:
 
 def presets(home: Path = HOME) -> list[Preset]:
     """All presets, by group and name."""
-    files = [(group, path) for group in GROUPS for path in (home / "configs" / group).glob("*.yaml")]
-    found = [_preset(path, group) for group, path in files]
+    files = [path for group in GROUPS for path in (home / "configs" / group).glob("*.yaml")]
+    found = [preset_of(path) for path in files]
     return sorted(found, key=lambda preset: (list(GROUPS).index(preset.group), _sorting(preset.name)))
 
 
@@ -51,8 +51,9 @@ def _line(preset: Preset, width: int) -> str:
     return f"  {preset.name:<{width}}  {preset.about}{fits}"
 
 
-def _preset(path: Path, group: str) -> Preset:
+def preset_of(path: Path) -> Preset:
+    """The preset in a file, whose folder is its group."""
     text = path.read_text(encoding="utf-8")
     fits = FITS.search(text)
     about = text.splitlines()[0].removeprefix("# ")
-    return Preset(path.stem, group, about, tuple(fits[1].split()) if fits else ())
+    return Preset(path.stem, path.parent.name, about, tuple(fits[1].split()) if fits else ())

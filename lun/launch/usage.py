@@ -19,7 +19,7 @@ your own pictures, on Stable Diffusion 1.5:
   python main.py -b sd15 bf16 --data_root DIR -t
 
 what
-  -b, --base YAML ...          configs, merged left to right; found without .yaml and in configs/ too
+  -b, --base YAML ...          configs: presets in any order, then your own as given; found in configs/ too
   key.sub=value                change a setting (anywhere on the line; YAML values)
   ~key.sub                     remove a setting
   -t, --train [BOOL]           train

@@ -16,14 +16,13 @@ STEPS = 12
 
 @pytest.fixture
 def train(lun: Callable[..., int], tmp_path: Path, pictures: Path) -> Callable[..., int]:
-    """`train(name, *arguments)`: the tiny run with the overlay, 4 snapshots and a validation set."""
+    """`train(name, *arguments)`: the tiny run over the overlay, 4 snapshots and a validation set."""
 
     def start(*arguments: str) -> int:
         validation = "data.params.validation"
         return lun(
-            *("--base", str(TINY), str(OVERLAY), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures)),
-            *("-t", "model.params.ema_config.params.update_every=2"),
-            *("lightning.callbacks.ema_snapshots.params.count=4", "lightning.trainer.val_check_interval=100"),
+            *("--base", str(OVERLAY), str(TINY), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures)),
+            *("-t", "lightning.callbacks.ema_snapshots.params.count=4", "lightning.trainer.val_check_interval=100"),
             *(f"model.params.scheduler_config.params.total_steps={STEPS}", f"{validation}.params.size=8"),
             *(f"{validation}.target=lun.data.local.Local", f"{validation}.params.data_root={pictures}"),
             *arguments,
