@@ -19,18 +19,22 @@ def is_recipe(value: object) -> bool:
 
 
 def built_by_owner(target: Callable[..., Any], name: str) -> bool:
-    """Whether parameter `name` of `target` takes a recipe itself instead of the object that it describes."""
+    """Whether parameter `name` of `target` takes a recipe itself instead of the object that it describes.
+
+    A class that hands keys on says to which other one in its attribute `accepts`.
+    """
     if name.endswith("config"):
         return True
     try:
         parameter = inspect.signature(target).parameters.get(name)
     except (TypeError, ValueError):  # a few C callables have no signature
         return False
-    return parameter is not None and (
-        "Recipe" in parameter.annotation
-        if isinstance(parameter.annotation, str)
-        else _mentions_recipe(parameter.annotation)
-    )
+    if parameter is None:
+        further = getattr(target, "accepts", None)
+        return isinstance(further, str) and built_by_owner(get_obj_from_str(further), name)
+    if isinstance(parameter.annotation, str):
+        return "Recipe" in parameter.annotation
+    return _mentions_recipe(parameter.annotation)
 
 
 def _mentions_recipe(annotation: object) -> bool:

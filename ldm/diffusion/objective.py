@@ -18,6 +18,9 @@ from ldm.errors import Fault
 Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
 """(x_t (b, c, h, w), t (b,) int64, cond) -> output (b, c, h, w)."""
 
+LEAST_SHARE = 1e-3
+"""Of the mean weight: a level that counts less is not learnt."""
+
 _ANY_TIMESTEP = Uniform()
 _WHITE = Gaussian()
 
@@ -46,7 +49,8 @@ class Objective(nn.Module):
     weighting   weight of a noise level
     loss        cost of an error, element by element
 
-    Raises `Fault` CFG03 where eps is predicted on a path without terminal signal, since nothing follows from it there.
+    Raises `Fault` CFG03 where eps is predicted on a path without terminal signal, since nothing follows from it there,
+    and CFG08 where the weighting leaves that level out.
     """
 
     def __init__(
@@ -65,12 +69,28 @@ class Objective(nn.Module):
         self.noise = noise
         self.weighting = weighting
         self.loss = loss
-        if self.path.zero_terminal_snr and prediction == "eps":
+        if self.path.zero_terminal_snr:
+            self._require_terminal_level()
+
+    def _require_terminal_level(self) -> None:
+        """Sampling begins at the last level, which is learnt only if its error means something and counts."""
+        if self.prediction == "eps":
             raise Fault(
                 "CFG03",
                 "zero_terminal_snr cannot be used with a prediction of eps",
                 why="the last timestep is pure noise, from which eps says nothing about the picture",
                 fix="predict v (or x0), or leave zero_terminal_snr out",
+            )
+        weights = self.weighting(self.path.alpha, self.path.sigma, self.prediction)
+        if weights[-1] < LEAST_SHARE * weights.mean():
+            name, last, mean = type(self.weighting).__name__, float(weights[-1]), float(weights.mean())
+            raise Fault(
+                "CFG08",
+                f"zero_terminal_snr cannot be used with the weighting {name}",
+                where="model.params.objective.params.weighting",
+                why="the last timestep, pure noise, where sampling begins, would never be learnt:"
+                f" its weight is {last:.0e}, the mean {mean:.1e}",
+                fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
             )
 
     def forward(

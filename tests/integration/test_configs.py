@@ -10,6 +10,8 @@ import yaml
 from PIL import Image
 from support import bitsandbytes_stub
 
+from ldm.diffusion.compvis import DEFAULTS, combined_objective
+from ldm.diffusion.noise import Offset
 from ldm.packages import install_line
 from lun.config.presets import Preset, presets
 from lun.trainer import run
@@ -22,7 +24,6 @@ COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
     TXT2IMG,
-    [*TXT2IMG, "objective.yaml"],
     ["training-lightning.yaml", "training-encoder.yaml"],
     ["training-lightning.yaml", "demo/first-stage.yaml"],
     ["demo/first-stage-scratch.yaml"],
@@ -109,15 +110,12 @@ def test_one_line_fine_tunes_on_ones_own_folder(read: Read) -> None:
 
 
 def test_changes_of_the_objective_add_up_and_keep_what_the_model_predicts(read: Read) -> None:
-    params = read("sd21-v", "min-snr", "offset-noise", "zero-terminal-snr")["model"]["params"]["objective"]["params"]
-    assert params["prediction"] == "v"
-    assert params["weighting"]["target"].endswith("MinSNR") and params["noise"]["target"].endswith("Offset")
-    assert params["path"]["params"] == {
-        "timesteps": 1000,
-        "linear_start": 0.00085,
-        "linear_end": 0.012,
-        "zero_terminal_snr": True,
-    }
+    model = read("sd21-v", "offset-noise", "zero-terminal-snr")["model"]["params"]
+    objective = combined_objective(
+        model["objective"], DEFAULTS | {name: model[name] for name in DEFAULTS.keys() & model.keys()}
+    )
+    assert objective.prediction == "v" and isinstance(objective.noise, Offset)
+    assert objective.path.schedule == ("linear", 0.00085, 0.012) and objective.path.zero_terminal_snr
 
 
 def test_a_recipe_for_a_card_is_what_it_stands_on_and_its_own(read: Read) -> None:

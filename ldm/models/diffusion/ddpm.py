@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ldm.diffusion.compvis import compvis_objective
+from ldm.diffusion.compvis import combined_objective, compvis_objective
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
@@ -41,9 +41,10 @@ class DiffusionWrapper(nn.Module):
 class DDPM(TrainedModel, DrawsPictures):
     """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
 
-    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective; `objective` gives it whole,
-    with any path, weighting, timestep law and noise. `image_size` and `channels` are those of what the network sees:
-    pixels here, latents in `LatentDiffusion`.
+    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective. `objective`, a recipe of
+    `ldm.diffusion.objective.Objective`, gives any path, weighting, timestep law and noise; what it leaves out is as in
+    CompVis' spelling, and what both say otherwise is refused (CFG08). `image_size` and `channels` are those of what
+    the network sees: pixels here, latents in `LatentDiffusion`.
 
     init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
     load_only_unet  take nothing but the UNet from `ckpt_path`
@@ -58,7 +59,7 @@ class DDPM(TrainedModel, DrawsPictures):
         unet_config: Recipe,
         image_size: int,
         channels: int = 3,
-        objective: Objective | None = None,
+        objective: Recipe | Objective | None = None,
         timesteps: int = 1000,
         beta_schedule: Literal["linear", "cosine", "sqrt_linear", "sqrt"] = "linear",
         linear_start: float = 1e-4,
@@ -82,9 +83,18 @@ class DDPM(TrainedModel, DrawsPictures):
         self.first_stage_key = first_stage_key
         self.init_from_ema = init_from_ema
         self.load_only_unet = load_only_unet
-        self.objective = objective or compvis_objective(
-            timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type
-        )
+        shorthand: dict[str, Any] = {
+            "timesteps": timesteps,
+            "beta_schedule": beta_schedule,
+            "linear_start": linear_start,
+            "linear_end": linear_end,
+            "cosine_s": cosine_s,
+            "parameterization": parameterization,
+            "loss_type": loss_type,
+        }
+        if objective is None:
+            objective = compvis_objective(**shorthand)
+        self.objective = objective if isinstance(objective, Objective) else combined_objective(objective, shorthand)
         self.model: DiffusionWrapper | None = None
         self.validation = ValidationLoss()
 

@@ -12,7 +12,7 @@ from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath, corrupt
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.timesteps import Range
-from ldm.diffusion.weighting import MinSNR
+from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting
 from ldm.errors import Fault
 
 X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)
@@ -138,7 +138,7 @@ def test_gradients_reach_the_network() -> None:
 
 def test_pure_noise_has_a_finite_loss_and_gradient() -> None:
     path = DDPMPath(50, zero_terminal_snr=True)
-    objective = Objective(path, "x0", timesteps=Range(49, 50), weighting=MinSNR())
+    objective = Objective(path, "x0", timesteps=Range(49, 50))
     network = Recording()
     losses = objective(network, X0, COND, DRAWS)
     losses.weighted.mean().backward()
@@ -153,6 +153,28 @@ def test_eps_without_terminal_signal_is_a_fault_that_names_the_way_out() -> None
         Objective(DDPMPath(50, zero_terminal_snr=True), "eps")
     assert fault.value.id == "CFG03"
     assert "v" in fault.value.fix
+
+
+VANISHING = [MinSNR(), SoftMinSNR(), Debiased(), P2()]
+
+
+@pytest.mark.parametrize("weighting", VANISHING, ids=lambda weighting: type(weighting).__name__)
+@pytest.mark.parametrize("prediction", ["v", "x0"])
+def test_a_weighting_that_leaves_pure_noise_out_is_refused_where_sampling_begins_there(
+    weighting: Weighting, prediction: Prediction
+) -> None:
+    """Closed form: at SNR = 0 all of w(SNR) / k^2 are 0, as k^2 is SNR + 1 for v and 1 for x0."""
+    nothing, all_noise = torch.zeros(1), torch.ones(1)
+    assert weighting(nothing, all_noise, prediction).item() < 1e-3
+    with pytest.raises(Fault, match=type(weighting).__name__) as fault:
+        Objective(DDPMPath(1000, zero_terminal_snr=True), prediction, weighting=weighting)
+    assert fault.value.id == "CFG08" and "weighting" in fault.value.fix
+    Objective(DDPMPath(1000), prediction, weighting=weighting)
+
+
+@pytest.mark.parametrize("prediction", ["v", "x0"])
+def test_every_level_counts_without_a_weighting(prediction: Prediction) -> None:
+    assert Objective(DDPMPath(1000, zero_terminal_snr=True), prediction).path.alpha[-1] == 0
 
 
 def test_two_objectives_do_not_share_their_default_path() -> None:

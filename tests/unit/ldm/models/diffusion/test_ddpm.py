@@ -145,3 +145,14 @@ def test_compvis_spelling_reaches_the_objective(name: str) -> None:
         "loss_type": lambda o: o.loss,
     }[name]
     assert seen(plain) != seen(changed)
+
+
+def test_a_recipe_of_the_objective_keeps_what_compvis_spelling_says() -> None:
+    recipe = {
+        "target": "ldm.diffusion.objective.Objective",
+        "params": {"noise": {"target": "ldm.diffusion.noise.Offset"}},
+    }
+    objective = tiny_model(objective=recipe, loss_type="l1", timesteps=10).objective
+    plain = tiny_model(loss_type="l1", timesteps=10).objective
+    assert (objective.loss, objective.path.betas.tolist()) == (plain.loss, plain.path.betas.tolist())
+    assert objective.noise != plain.noise
