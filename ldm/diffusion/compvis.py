@@ -34,12 +34,16 @@ def compvis_objective(
 DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(compvis_objective).parameters.items()}
 
 
-def combined_objective(recipe: Recipe, shorthand: Mapping[str, Any]) -> Objective:
+def combined_objective(recipe: Recipe | Objective | None, shorthand: Mapping[str, Any]) -> Objective:
     """The objective of a recipe, in which CompVis' spelling (the parameters of `compvis_objective`) fills what is left.
 
-    Raises `Fault` CFG08 where both say something, and not the same; a default of CompVis' spelling says nothing. CFG04
-    if the recipe makes something else.
+    An objective that is built already is taken as it is. Raises `Fault` CFG08 where both say something, and not the
+    same (a default of CompVis' spelling says nothing), CFG04 if the recipe makes something else.
     """
+    if recipe is None:
+        return compvis_objective(**shorthand)
+    if isinstance(recipe, Objective):
+        return recipe
     given = dict(recipe.get("params") or {})
     path = given.get("path")
     if path is None or is_recipe(path):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ldm.diffusion.compvis import combined_objective, compvis_objective
+from ldm.diffusion.compvis import DEFAULTS, combined_objective
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
@@ -83,18 +83,8 @@ class DDPM(TrainedModel, DrawsPictures):
         self.first_stage_key = first_stage_key
         self.init_from_ema = init_from_ema
         self.load_only_unet = load_only_unet
-        shorthand: dict[str, Any] = {
-            "timesteps": timesteps,
-            "beta_schedule": beta_schedule,
-            "linear_start": linear_start,
-            "linear_end": linear_end,
-            "cosine_s": cosine_s,
-            "parameterization": parameterization,
-            "loss_type": loss_type,
-        }
-        if objective is None:
-            objective = compvis_objective(**shorthand)
-        self.objective = objective if isinstance(objective, Objective) else combined_objective(objective, shorthand)
+        shorthand = (timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type)
+        self.objective = combined_objective(objective, dict(zip(DEFAULTS, shorthand, strict=True)))
         self.model: DiffusionWrapper | None = None
         self.validation = ValidationLoss()
 
