@@ -29,6 +29,14 @@ class ForwardUnit:
     precise: bool = False
 
 
+def train_as_far_as_read(part: nn.Module, trains: bool) -> nn.Module:
+    """The part, to be trained or not, but for what it says is `idle`: without a gradient it would still decay."""
+    part.requires_grad_(trains)
+    for idle in getattr(part, "idle", list)():
+        idle.requires_grad_(False)
+    return part
+
+
 def translate(
     parts: Mapping[str, nn.Module], state: Mapping[str, Tensor], direction: Literal["to_disk", "from_disk"]
 ) -> dict[str, Tensor]:

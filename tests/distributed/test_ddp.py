@@ -49,6 +49,18 @@ def test_plain_descent_ends_at_the_weights_of_one_process(runs: dict[str, Path])
     assert off(runs["two"], runs["one"].parent) < 1e-4
 
 
+def test_a_trained_text_encoder_whose_last_layer_nobody_reads_trains_on_two_ranks(
+    ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    narrow = "{hidden_size: 8, intermediate_size: 16, num_hidden_layers: 2, num_attention_heads: 2}"
+    params = f"{{config: {narrow}, layer: penultimate, from_scratch: true}}"
+    clip = f"{{target: ldm.modules.encoders.clip.FrozenCLIPEmbedder, params: {params}}}"
+    words = tiny(pictures, *SAME, f"model.params.cond_stage_config={clip}", *TWO, until(3))
+    assert ranks(train, tmp_path, words) == [0, 0]
+    names = {name for name in last(tmp_path)["state_dict"] if name.startswith("model_ema.cond_stage_model")}
+    assert any("layers0" in name for name in names) and not any("layers1" in name for name in names)
+
+
 def test_a_checkpoint_of_two_ranks_has_the_keys_of_one_process(runs: dict[str, Path]) -> None:
     two, one = last(runs["two"]), last(runs["one"])
     assert two.keys() == one.keys()

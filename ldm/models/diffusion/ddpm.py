@@ -22,7 +22,7 @@ from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
 from ldm.models.optimizer_settings import with_rate
-from ldm.models.parts import PartSize
+from ldm.models.parts import PartSize, train_as_far_as_read
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 
@@ -243,7 +243,7 @@ class LatentDiffusion(DDPM):
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         super().adopt(networks)
         self.first_stage_model = networks["first stage"].requires_grad_(False)
-        self.cond_stage_model = networks["text encoder"].requires_grad_(self.cond_stage_trainable)
+        self.cond_stage_model = train_as_far_as_read(networks["text encoder"], self.cond_stage_trainable)
         self.conditioner = Conditioner(self.cond_stage_model, self.cond_stage_key, self.ucg_rate)
 
     def disk_parts(self) -> dict[str, nn.Module]:

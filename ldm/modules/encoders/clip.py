@@ -98,6 +98,12 @@ class FrozenCLIPEmbedder(nn.Module):
         normed: Tensor = norm(states[-2])
         return normed
 
+    def idle(self) -> list[nn.Module]:
+        """What nothing that is returned depends on: no loss reaches it, so nobody should train it."""
+        unread = {"last": (), "penultimate": ("layer",), "hidden": ("layer", "norm")}[self.layer]
+        ends = {"layer": self.transformer.encoder.layers[-1], "norm": self.transformer.final_layer_norm}
+        return [ends[name] for name in unread]
+
     def to_disk(self, state: State) -> State:
         """This module's keys to CompVis' (`transformer.text_model...`), without `cond_stage_model.`."""
         return self.table.to_disk(state)

@@ -64,6 +64,12 @@ class SDXLConditioner(nn.Module):
         sizes = sizes.to(second.pooled.device).expand(len(captions), -1)
         return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled, sizes)
 
+    def idle(self) -> list[nn.Module]:
+        """The first encoder's end, which no state comes from; the second's gives the vector."""
+        first = self.embedders[0]
+        assert isinstance(first, FrozenCLIPEmbedder)
+        return first.idle()
+
     def to_disk(self, state: State) -> State:
         """This module's keys to those of XL's files (`embedders.1.model...`), without `conditioner.`."""
         return self._each(state, "to_disk")

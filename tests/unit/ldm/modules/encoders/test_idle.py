@@ -1,0 +1,58 @@
+"""A trained encoder trains what a loss can reach and nothing else, whichever of its states are read."""
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ldm.models.parts import train_as_far_as_read
+from ldm.modules import encoders
+
+NARROW = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+LAYERS: dict[str, list[dict[str, Any]]] = {
+    "HashedWordEmbedder": [{"dim": 8, "max_length": 4}],
+    "FrozenCLIPEmbedder": [{"config": NARROW, "layer": layer} for layer in ("last", "penultimate", "hidden")],
+    "FrozenOpenCLIPEmbedder": [{"config": NARROW}],
+    "FrozenOpenCLIPEmbedder2": [{"config": NARROW}],
+    "SDXLConditioner": [{"clip": NARROW, "open_clip": NARROW, "size": 8}],
+}
+
+
+def shipped() -> dict[str, type[nn.Module]]:
+    """All encoders that a config can name."""
+    found = {}
+    for module in pkgutil.iter_modules(encoders.__path__, encoders.__name__ + "."):
+        for name, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            own = kind.__module__ == module.name and issubclass(kind, nn.Module)
+            if own and "from_scratch" in inspect.signature(kind).parameters and "forward" in vars(kind):
+                found[name] = kind
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [(name, params) for name, each in LAYERS.items() for params in each],
+    ids=lambda value: str(value),
+)
+def test_every_weight_that_trains_gets_a_gradient_and_no_other_could(name: str, params: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    encoder = train_as_far_as_read(shipped()[name](from_scratch=True, **params), trains=True)
+    trained = {key for key, weight in encoder.named_parameters() if weight.requires_grad}
+    encoder.requires_grad_(True)
+    told = encoder(["a red fox", "b"])
+    loss = sum(states.square().sum() for states in (told.context, told.pooled) if states is not None)
+    loss.backward()
+    assert {key for key, weight in encoder.named_parameters() if weight.grad is not None} == trained
+
+
+def test_no_encoder_is_left_out() -> None:
+    assert shipped().keys() == LAYERS.keys()
+
+
+def test_a_frozen_encoder_trains_nothing() -> None:
+    encoder = train_as_far_as_read(shipped()["FrozenCLIPEmbedder"](from_scratch=True, config=NARROW), trains=False)
+    assert not any(weight.requires_grad for weight in encoder.parameters())
