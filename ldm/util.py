@@ -18,6 +18,14 @@ def is_recipe(value: object) -> bool:
     return isinstance(value, Mapping) and "target" in value
 
 
+def setting_of(recipe: Recipe, name: str) -> Any:
+    """What a recipe's object is told for parameter `name`: its own default where the recipe does not say; else None."""
+    params = recipe.get("params") or {}
+    parameter = inspect.signature(get_obj_from_str(recipe["target"])).parameters.get(name)
+    default = None if parameter is None or parameter.default is parameter.empty else parameter.default
+    return params.get(name, default) if parameter else None
+
+
 def built_by_owner(target: Callable[..., Any], name: str) -> bool:
     """Whether parameter `name` of `target` takes a recipe itself instead of the object that it describes.
 

@@ -36,6 +36,7 @@ COVERED: Mapping[Family, Kind] = {
     SDXL: "sdxl",
     SDXL_INPAINTING: "sdxl",
 }
+BASES: Mapping[Kind, Family] = {"sd1": SD1, "sd2": SD2, "sdxl": SDXL}
 WIDTHS_OF_1 = [320, 640, 1280, 1280]
 SCALE, SCALE_OF_XL = 0.18215, 0.13025  # of latents
 BLOCK = re.compile(r"transformer_blocks\.(\d+)\.")

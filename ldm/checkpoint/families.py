@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from ldm.checkpoint.parts import Parts
 from ldm.checkpoint.state import State
@@ -11,19 +12,24 @@ INPUT = ("input_blocks.0.0.weight", "conv_in.weight")
 LABELS = ("label_emb.0.0.weight", "add_embedding.linear_1.weight")
 TOKENS = ("token_embedding.weight", "embeddings.token_embedding.weight")
 
+Unconditional = Literal["zeros", "empty caption"]
+"""What stands for no caption, in training and in guidance: zeros, or the encoded empty caption."""
+
 
 @dataclass(frozen=True)
 class Family:
     """A public line of models.
 
-    name      as people write it
-    facts     by what it is recognised, for messages
-    config    the shipped config that builds it, empty where there is none
+    name           as people write it
+    facts          by what it is recognised, for messages
+    config         the shipped config that builds it, empty where there is none
+    unconditional  what its published models were trained with
     """
 
     name: str
     facts: str
     config: str = ""
+    unconditional: Unconditional = "empty caption"
 
 
 SD1 = Family("Stable Diffusion 1.x", "context 768", "configs/models/sd15.yaml")
@@ -36,8 +42,8 @@ SD2 = Family(
     "configs/models/sd21-v.yaml (768 pixels, v) or configs/models/sd21-base.yaml (512 pixels, eps)",
 )
 SD2_INPAINTING = Family("Stable Diffusion 2.x inpainting", "context 1024, 9 input channels")
-SDXL = Family("Stable Diffusion XL", "context 2048, two text encoders", "configs/models/sdxl.yaml")
-SDXL_INPAINTING = Family("Stable Diffusion XL inpainting", "context 2048, 9 input channels")
+SDXL = Family("Stable Diffusion XL", "context 2048, two text encoders", "configs/models/sdxl.yaml", "zeros")
+SDXL_INPAINTING = Family("Stable Diffusion XL inpainting", "context 2048, 9 input channels", unconditional="zeros")
 SDXL_REFINER = Family("Stable Diffusion XL refiner", "context 1280")
 
 BY_CONTEXT_AND_CHANNELS: Mapping[tuple[int, int], Family] = {

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import torch
 
-from ldm.checkpoint.anatomy import Kind, first_stage_of, parts_in, unet_of
+from ldm.checkpoint.anatomy import BASES, Kind, first_stage_of, parts_in, unet_of
 from ldm.checkpoint.encoders import ENCODERS, Encoder
+from ldm.checkpoint.families import Unconditional
 from ldm.checkpoint.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET
 from ldm.checkpoint.state import State
 from ldm.checkpoint.write import Types
@@ -21,14 +22,15 @@ V_MARKER, ZERO_SNR_MARKER = "v_pred", "ztsnr"  # empty tensors by which readers 
 class Facts:
     """What tensors do not tell.
 
-    prediction    what the network was trained to predict, in diffusers' words; None where there is no UNet
-    scheduler     settings of diffusers' scheduler that differ from those of every Stable Diffusion
-    configs       settings of diffusers' and transformers' networks, by their folder in a pipeline
-    resolution    side of the pictures that it was trained on, in pixels
-    scale_factor  of its latents
-    metadata      what the file it came from, or the run that made it, says about it
-    files         other files of a pipeline's folder (tokenizers), by their path in it
-    exact         the tensors are all that a single file has to hold, none is to be added
+    prediction     what the network was trained to predict, in diffusers' words; None where there is no UNet
+    scheduler      settings of diffusers' scheduler that differ from those of every Stable Diffusion
+    configs        settings of diffusers' and transformers' networks, by their folder in a pipeline
+    resolution     side of the pictures that it was trained on, in pixels
+    scale_factor   of its latents
+    metadata       what the file it came from, or the run that made it, says about it
+    files          other files of a pipeline's folder (tokenizers), by their path in it
+    exact          the tensors are all that a single file has to hold, none is to be added
+    unconditional  what stood for no caption in training; None where nothing tells, so that it is the family's
     """
 
     prediction: PredictionType | None = None
@@ -39,6 +41,7 @@ class Facts:
     metadata: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     exact: bool = False
+    unconditional: Unconditional | None = None
 
     @property
     def zero_terminal_snr(self) -> bool:
@@ -57,6 +60,11 @@ class Model:
     family: Kind | None
     source: str
     facts: Facts = field(default_factory=Facts)
+
+    @property
+    def unconditional(self) -> Unconditional | None:
+        """What stands for no caption; None for an autoencoder alone."""
+        return self.facts.unconditional or (BASES[self.family].unconditional if self.family else None)
 
     @property
     def parts(self) -> Mapping[str, int]:

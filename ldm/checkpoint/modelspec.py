@@ -1,8 +1,10 @@
 """What a single file says about itself: the ModelSpec standard 1.0.1, in the words that other programs read."""
 
 from collections.abc import Mapping
+from typing import get_args
 
-from ldm.checkpoint.anatomy import SCALE_OF_XL, Kind
+from ldm.checkpoint.anatomy import BASES, SCALE_OF_XL, Kind
+from ldm.checkpoint.families import Unconditional
 from ldm.checkpoint.model import Model
 from ldm.checkpoint.write import HASH, NO_HASH
 
@@ -14,6 +16,7 @@ ARCHITECTURES: Mapping[Kind, str] = {
     "sd2": "stable-diffusion-v2-512",
     "sdxl": "stable-diffusion-xl-v1-base",
 }
+UNCONDITIONAL = "lun.unconditional"
 PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v"}
 RESOLUTIONS: Mapping[Kind, int] = {"sd1": 512, "sd2": 512, "sdxl": 1024}
 
@@ -33,7 +36,7 @@ def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
         **_prediction(model),
     }
     named = {PREFIX + key: value for key, value in said.items()} | kept
-    named |= _zero_snr(model)
+    named |= _zero_snr(model) | _unconditional(model)
     return {"format": "pt", **named, **{PREFIX + key: value for key, value in facts.items()}, HASH: NO_HASH}
 
 
@@ -66,6 +69,12 @@ def resolution_in(metadata: Mapping[str, str]) -> int | None:
     return int(width) if width.isdecimal() else None
 
 
+def unconditional_in(metadata: Mapping[str, str]) -> Unconditional | None:
+    """What stood for no caption in training, if a file's metadata tells it."""
+    said = metadata.get(UNCONDITIONAL)
+    return next((value for value in get_args(Unconditional) if value == said), None)
+
+
 def _resolution(model: Model) -> dict[str, str]:
     pixels = side(model)
     return {"resolution": f"{pixels}x{pixels}"} if pixels else {}
@@ -80,3 +89,9 @@ def _prediction(model: Model) -> dict[str, str]:
 def _zero_snr(model: Model) -> dict[str, str]:
     """In kohya's key; the standard has none."""
     return {"ss_zero_terminal_snr": "True"} if model.facts.zero_terminal_snr else {}
+
+
+def _unconditional(model: Model) -> dict[str, str]:
+    """In a key of this program, since the standard has none; only where it is not what the family is known for."""
+    usual = BASES[model.family].unconditional if model.family else None
+    return {UNCONDITIONAL: str(model.unconditional)} if model.unconditional != usual else {}

@@ -32,6 +32,7 @@ from ldm.errors import Fault
 CARRIED = "carried.safetensors"  # what a single file held and a folder has no place for
 INDEX = "model_index.json"
 NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
+ZEROS = "force_zeros_for_empty_prompt"
 NETWORK_FILE = "diffusion_pytorch_model.safetensors"
 SCHEDULER = {
     "num_train_timesteps": 1000,
@@ -131,6 +132,7 @@ def _facts(folder: Path) -> Facts:
     configs = {name: read_config(folder / name) for name in names if (folder / name).is_dir()}
     file = folder / "scheduler" / "scheduler_config.json"
     stored = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    zeros = json.loads((folder / INDEX).read_text(encoding="utf-8")).get(ZEROS)
     scheduler = {key: stored[key] for key in (*SCHEDULER, "rescale_betas_zero_snr", "trained_betas") if key in stored}
     prediction = scheduler.pop("prediction_type", "epsilon")
     scheduler = {key: value for key, value in scheduler.items() if SCHEDULER.get(key) != value and value is not None}
@@ -141,6 +143,7 @@ def _facts(folder: Path) -> Facts:
         resolution=8 * size if isinstance(size := configs.get("unet", {}).get("sample_size"), int) else None,
         scale_factor=configs.get("vae", {}).get("scaling_factor"),
         files={name: content for kind in ("tokenizer", "tokenizer_2") for name, content in _files(folder, kind)},
+        unconditional=None if zeros is None else "zeros" if zeros else "empty caption",
     )
 
 
@@ -235,7 +238,7 @@ def _index(model: Model) -> dict[str, Any]:
         "feature_extractor": [None, None],
         "image_encoder": [None, None],
     }
-    index |= {"force_zeros_for_empty_prompt": True} if model.family == "sdxl" else _NO_CHECKER
+    index |= {ZEROS: model.unconditional == "zeros"} if model.family == "sdxl" else _NO_CHECKER
     present = {encoder.folder for encoder in model.encoders}
     for encoder in ENCODERS[_known(model.family)]:
         name = "CLIPTextModelWithProjection" if encoder.projects else "CLIPTextModel"

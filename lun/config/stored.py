@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.errors import raise_all
 from lun.config.files import read_text
@@ -18,8 +19,9 @@ from lun.config.source import parse
 def read_stored(file: Path) -> dict[str, Any]:
     """The configuration in `resolved.yaml`, its model checked as one that a person writes: nothing is built.
 
-    No other file is read on its behalf and nothing of the environment enters it. Raises `Fault` CFG02 where it is no
-    configuration of a model, CFG03 to CFG05 for what is wrong with it, an ExceptionGroup of several.
+    What stood for no caption is said also where the run is older than the choice. No other file is read on its behalf
+    and nothing of the environment enters it. Raises `Fault` CFG02 where it is no configuration of a model, CFG03 to
+    CFG05 for what is wrong with it, an ExceptionGroup of several.
     """
     node = parse(read_text(file), file.as_posix())
     config = node.plain()
@@ -28,6 +30,7 @@ def read_stored(file: Path) -> dict[str, Any]:
             "CFG02", f"{file} is not the configuration of a run", where=str(file), why="it has no `model` section"
         )
     merged, _, faults = upgrade(Merged(config, node.positions(), (file.as_posix(),)))
+    merged = merged.replaced(keep_unconditional(merged.config, merged.config).config)
     recipes = RecipeCheck(merged)
     recipes.check(merged.config["model"], ("model",), MODEL)
     raise_all([*faults, *recipes.faults])

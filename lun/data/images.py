@@ -138,10 +138,15 @@ def fit(image: Image.Image, size: tuple[int, int] | None, crop: bool, resampling
 
     `size` None keeps the scale and crops to a square.
     """
-    box = centre_box(*image.size, *(size or (1, 1))) if crop else (0, 0, *image.size)
+    box = cut_box(image.size, size, crop)
     if size is None:
         return image.crop(box)
     return image.resize(size, resampling, box=box, reducing_gap=3.0)
+
+
+def cut_box(picture: tuple[int, int], size: tuple[int, int] | None, crop: bool) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) of what `fit` keeps of a picture (width, height), in its own pixels."""
+    return centre_box(*picture, *(size or (1, 1))) if crop else (0, 0, *picture)
 
 
 def centre_box(width: int, height: int, across: int = 1, down: int = 1) -> tuple[int, int, int, int]:

@@ -16,7 +16,7 @@ from ldm.errors import Fault
 from lun.data.captions import CaptionReader
 from lun.data.colours import ColourManagement
 from lun.data.example import Example
-from lun.data.images import DECODING, RESAMPLING, Interpolation, centre_box, decode, fit, flip, header_size, to_array
+from lun.data.images import DECODING, RESAMPLING, Interpolation, cut_box, decode, fit, flip, header_size, to_array
 from lun.data.index_sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.masks import MaskKind, mask_file, read_mask
@@ -108,14 +108,14 @@ class Local:
     def example(self, index: int, draws: Draws, size: tuple[int, int] | None = None) -> Example:
         """Image (h, w, 3) float32 in [-1, 1] and caption number `index`, mirrored as `draws` decide.
 
-        `size` = (width, height) is that of a bucket: the picture is cropped to its shape, and `original_size`, `crop`
-        and `target_size` say what became of it; without it, the square `self.size`. Raises `Fault` DAT06 for a broken
+        `size` = (width, height) is that of a bucket: the picture is cropped to its shape; without it, to the square
+        `self.size`. `original_size`, `crop` and `target_size` say what became of it. Raises `Fault` DAT06 for a broken
         image, DAT04 for a caption that cannot be read.
         """
         return {**self.picture(index, self.flipped(draws), size), "caption": self.caption(index, draws)}
 
     def picture(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
-        """Everything of example `index` that its pixels decide: image, mask, and where a bucket's cut lies."""
+        """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
         path = self.path(index)
         target = size or (None if self.size is None else (self.size, self.size))
         cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
@@ -124,9 +124,7 @@ class Local:
             found["mask"] = mask.flip(1) if flipped else mask
         if flipped:
             found["image"] = flip(found["image"])
-        if size is not None:
-            found.update(self._placed(index, size))
-        return found
+        return {**found, **self.placement(index, flipped, size)}
 
     def flipped(self, draws: Draws) -> bool:
         """Whether the example with these draws is mirrored."""
@@ -143,16 +141,18 @@ class Local:
         beside = mask_file(path, self.root) if self.mask == "folder" else None
         return [path, beside] if beside else [path]
 
-    def _placed(self, index: int, size: tuple[int, int]) -> Example:
-        """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture."""
+    def placement(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
+        """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
         known = "_sizes" in vars(self)  # one header is not worth reading all of them, in each worker
         width, height = map(int, self.sizes()[index]) if known else header_size(self.path(index))
-        box = centre_box(width, height, *size) if self.crop else (0, 0, width, height)
-        scale = size[0] / max(1, box[2] - box[0]), size[1] / max(1, box[3] - box[1])
+        target = size or (None if self.size is None else (self.size, self.size))
+        left, top, right, bottom = cut_box((width, height), target, self.crop)
+        wide, high = target or (right - left, bottom - top)
+        first = width - right if flipped else left
         return {  # type: ignore[typeddict-item]  # a part of an example
             "original_size": (height, width),
-            "crop": (round(box[1] * scale[1]), round(box[0] * scale[0])),
-            "target_size": size[::-1],
+            "crop": (round(top * high / max(1, bottom - top)), round(first * wide / max(1, right - left))),
+            "target_size": (high, wide),
         }
 
     def caption(self, index: int, draws: Draws | None = None) -> str:

@@ -5,6 +5,7 @@ repeats()      (n,) integers: how often each is read in one epoch
 weights()      (n,) numbers: how much each counts in the loss; None: all alike
 path(index)    the file of one picture, for messages
 example(index, draws, size=None)   cut to size (width, height) where one is asked for
+placement(index, flipped, size=None)   `original_size`, `crop` and `target_size` of one example, for those from a cache
 fingerprint()  what tells the dataset from another
 """
 

@@ -11,9 +11,11 @@ import yaml
 
 from ldm.errors import Fault
 from lun.config.check import check, warnings
+from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.load import Merged, load_layers
 from lun.launch.arguments import Arguments
+from lun.launch.changes import stored_settings
 from lun.launch.deepspeed import unread_section, with_deepspeed
 from lun.launch.defaults import DEFAULTS
 
@@ -52,12 +54,19 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     written = load_layers(files, arguments.overrides)
     merged = load_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
     merged, notes, faults = upgrade(merged)
+    kept = keep_unconditional(merged.config, _stored(resume))
+    merged = merged.replaced(kept.config)
     faults += missing_values(merged) + check(merged)
     if faults:
         raise ExceptionGroup("faults in the configuration", faults)
-    settings = Settings(merged.config, (*notes, *warnings(merged)), merged.files)
+    settings = Settings(merged.config, (*notes, *kept.notes, *warnings(merged)), merged.files)
     unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
     return replace(settings, notes=(*settings.notes, unread)) if unread else settings
+
+
+def _stored(resume: Resume | None) -> dict[str, Any] | None:
+    """The configuration of the run that goes on; None for a new one."""
+    return dict(stored_settings(resume.run.resolved_config) or {}) if resume else None
 
 
 def layers_of(arguments: Arguments, resume: Resume | None) -> list[str]:

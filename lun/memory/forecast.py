@@ -162,7 +162,7 @@ class Rehearsal:
         with previewing(model), self.precision.forward_context():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             network: Any = model.model
-            predict = guided(network, model.condition_on([""] * count), model.unconditional(count), 2.0)
+            predict = guided(network, model.condition_on([""] * count), model.unconditional([""] * count), 2.0)
             predict(noise, torch.zeros(count, dtype=torch.int64))
             model.decode(noise)
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.picture_size import pixels_per_latent
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
-from lun.sample.pictures import Picture, pixels_per_latent
+from lun.sample.pictures import Picture
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 

@@ -9,6 +9,7 @@ from typing import Any
 from ldm.diffusion.sampler import Scheduler, solver_class
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.picture_size import pixels_per_latent
 from lun.sample.prompts import Prompt
 
 DEFAULTS = {"steps": 50, "guidance": 7.5, "scheduler": "ddim", "negative": ""}
@@ -70,14 +71,10 @@ def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
         yield batch
 
 
-def pixels_per_latent(model: DDPM) -> int:
-    """Pixels a side of what is noised; 1 for a model of pixels."""
-    return int(getattr(getattr(model, "first_stage_model", None), "downsampling", 1))
-
-
 def _require_possible(picture: Picture, model: DDPM) -> None:
     solver_class(picture.scheduler)
-    step, side = pixels_per_latent(model), model.image_size * pixels_per_latent(model)
+    step = pixels_per_latent(model)
+    side = model.image_size * step
     size = f"{picture.width}x{picture.height}"
     if picture.width % step or picture.height % step or min(picture.width, picture.height) < step:
         near = f"{max(step, picture.width // step * step)}x{max(step, picture.height // step * step)}"

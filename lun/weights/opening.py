@@ -11,7 +11,7 @@ from ldm.checkpoint.averaged import Choice, choose_weights, holds_average
 from ldm.checkpoint.evidence import evidence_of
 from ldm.checkpoint.layout import compvis_names
 from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.modelspec import resolution_in
+from ldm.checkpoint.modelspec import resolution_in, unconditional_in
 from ldm.checkpoint.pipeline import read_pipeline
 from ldm.checkpoint.read import Content, read_content
 from ldm.checkpoint.sniff import readable_size
@@ -82,7 +82,13 @@ def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
     if not found.certain:
         log.warning("the prediction is taken to be %s by %s; check a picture", found.prediction, found.reason)
     scheduler = {"rescale_betas_zero_snr": True} if found.zero_terminal_snr else {}
-    return Facts(found.prediction, scheduler, resolution=resolution_in(metadata), metadata=metadata)
+    return Facts(
+        found.prediction,
+        scheduler,
+        resolution=resolution_in(metadata),
+        metadata=metadata,
+        unconditional=unconditional_in(metadata),
+    )
 
 
 def _facts_of_run(run: RunDirectory) -> Facts | None:

@@ -7,18 +7,22 @@ import pytest
 import torch
 import yaml
 from support.compvis import config_of, random_checkpoint
-from support.runs import TINY, load, newest_run
+from support.runs import TINY, load, make_shapes, newest_run
+from torch import Tensor
 
 from ldm.checkpoint.write import write_safetensors
+from ldm.diffusion.conditioning import Conditioning
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.modules.networks.unet import UNet
 from ldm.util import instantiate_from_config
+from lun.weights.opening import open_model
 
 Lun = Callable[..., int]
 NARROW = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 OPEN_CLIP = {"target": "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder", "params": {"config": NARROW}}
 XL = {
     "target": "ldm.modules.encoders.sdxl.SDXLConditioner",
-    "params": {"clip": {**NARROW, "num_hidden_layers": 2}, "open_clip": {**NARROW, "num_hidden_layers": 2}, "size": 8},
+    "params": {"clip": {**NARROW, "num_hidden_layers": 2}, "open_clip": {**NARROW, "num_hidden_layers": 2}},
 }
 SIZES = {
     "cross_attention_dim": 16,
@@ -74,6 +78,52 @@ def test_xl_comes_in_and_goes_out_under_its_own_names(lun: Lun, xl_model: Path, 
     ]
     assert all(torch.equal(found[key], state[key]) for key in frozen)
     assert not any(key.startswith("cond_stage_model.") for key in found)
+
+
+@pytest.mark.parametrize("cache", ["false", "true"])
+def test_xl_is_told_of_every_micro_batch_where_its_pictures_were_cut(
+    lun: Lun, xl_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    told: list[list[float]] = []
+    forward = UNet.forward
+
+    def watched(self: UNet, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        assert cond.sizes is not None
+        told.extend(cond.sizes.tolist())
+        return forward(self, x_t, t, cond)
+
+    monkeypatch.setattr(UNet, "forward", watched)
+    data = make_shapes(tmp_path / "wide", [(15, 8), (23, 9)])
+    line = ["--base", str(TINY), str(xl_model), "--logdir", str(tmp_path / "logs"), "--data_root", str(data), "-t"]
+    line += ["model.params.cond_stage_config.params.from_scratch=true", f"data.params.cache={cache}"]
+    line += ["lightning.trainer.max_steps=2", "lightning.trainer.accumulate_grad_batches=2", "data.params.batch_size=3"]
+    assert lun(*line, base=False) == 0
+    rows = {tuple(row) for row in told}
+    assert len(told) == 12
+    assert rows <= {(8, 15, 0, left, 8, 8) for left in (3, 4)} | {(9, 23, 0, left, 8, 8) for left in (6, 7)}
+    assert {row[:2] for row in rows} == {(8, 15), (9, 23)}
+
+
+def test_a_run_of_xl_from_before_there_was_a_choice_keeps_the_encoded_empty_caption(
+    lun: Lun, xl_model: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes on with it and says so, and so do its exports; a new run takes zeros."""
+    line = ["--base", str(TINY), str(xl_model), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures), "-t"]
+    line += ["model.params.cond_stage_config.params.from_scratch=true", "lightning.trainer.max_steps=1"]
+    assert lun(*line, base=False) == 0
+    run = newest_run(tmp_path / "logs")
+    stored = run / "configs/resolved.yaml"
+    assert open_model(str(run)).model.unconditional == "zeros"
+    assert stored.read_text().count("unconditional: zeros\n") == 1
+    stored.write_text(stored.read_text().replace("unconditional: zeros\n", "size: 8\n"))
+    assert open_model(str(run)).model.unconditional == "empty caption"
+    capsys.readouterr()
+    for more in (["-t", "lightning.trainer.max_steps=2"], ["--check"]):  # from then on the run says it itself
+        assert lun("-r", str(run), *more, base=False) == 0
+    assert stored.read_text().count("unconditional: empty caption\n") == 1
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("this run was trained with the encoded empty caption") == 1
+    assert open_model(str(run)).model.unconditional == "empty caption"
 
 
 def test_xl_samples(xl_model: Path, pictures: Path) -> None:

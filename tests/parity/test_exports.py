@@ -33,6 +33,7 @@ from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.sampler import sample
 from ldm.modules.encoders.clip import CLIP_L_CONFIG, FrozenCLIPEmbedder
+from ldm.modules.encoders.conditioner import Conditioner
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder
 from ldm.modules.encoders.sdxl import SDXLConditioner
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
@@ -85,8 +86,7 @@ def noise() -> Tensor:
 
 def painted(pipeline: Any) -> Tensor:
     settings = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise(), "output_type": "latent"}
-    # Without a word about what to avoid, XL's pipeline takes zeros, which no training has shown it.
-    latents: Tensor = pipeline(PROMPT, negative_prompt="", height=64, width=64, **settings).images
+    latents: Tensor = pipeline(PROMPT, height=64, width=64, **settings).images
     return latents
 
 
@@ -95,7 +95,7 @@ def told(pipeline: Any, family: Kind) -> tuple[Conditioning, Conditioning]:
     if family != "sdxl":
         yes, no = pipeline.encode_prompt(PROMPT, "cpu", 1, True)
         return Conditioning(yes), Conditioning(no)
-    yes, no, pooled, no_pooled = pipeline.encode_prompt(PROMPT, device="cpu", negative_prompt="")
+    yes, no, pooled, no_pooled = pipeline.encode_prompt(PROMPT, device="cpu")
     sizes = torch.tensor([[64.0, 64, 0, 0, 64, 64]])
     return Conditioning(yes, pooled, sizes), Conditioning(no, no_pooled, sizes)
 
@@ -174,14 +174,16 @@ def test_our_own_text_encoders_and_unet_read_the_single_file_and_paint_the_same(
     embedder: Any
     if exported.family == "sdxl":
         wide = {"hidden_size": 128, "intermediate_size": 32, "num_attention_heads": 2}
-        embedder = SDXLConditioner(size=64, clip=widths, open_clip=wide, **file)
+        embedder = SDXLConditioner(clip=widths, open_clip=wide, **file)
     elif exported.family == "sd2":
         embedder = FrozenOpenCLIPEmbedder(config=widths, **file)
     else:
         embedder = FrozenCLIPEmbedder(config=widths, **file)
     network = UNet(sample_size=8, **UNETS[exported.family], **file).eval()
     with torch.no_grad():
-        latents = ours(network, embedder.eval()([PROMPT]), embedder([""]), stable_path(), "eps")
+        conditioner = Conditioner(embedder.eval())
+        both = conditioner.on([PROMPT], (64, 64)), conditioner.away_from([""], (64, 64))
+        latents = ours(network, *both, stable_path(), "eps")
     theirs = painted(opened(exported.folder, exported.family))
     assert (latents - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 

@@ -17,6 +17,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.diffusion import weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
+from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_batch, pixels_of_sides
 from ldm.models.diffusion.rows import DrawsPictures
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
@@ -138,12 +139,12 @@ class DDPM(TrainedModel, DrawsPictures):
         """What the network is told; `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
-    def condition_on(self, captions: list[str]) -> Conditioning:
-        """What the network is told for given captions."""
+    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
+        """What the network is told for given captions of whole pictures; `sides` (h, w) of what is noised."""
         return Conditioning()
 
-    def unconditional(self, count: int) -> Conditioning | None:
-        """What the network is told for classifier-free guidance; None where there is nothing to guide away from."""
+    def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:
+        """What guidance leads away from, "" being a dropped caption; None where there is nothing to lead away from."""
         return None
 
     # Steps
@@ -286,15 +287,19 @@ class LatentDiffusion(DDPM):
         return self.first_stage_model.decode(x0 / self.scale_factor)
 
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
+        pixels = pixels_of_batch(self, batch, self.first_stage_key)
         with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
-            told = self.conditioner(batch, draws)
+            told = self.conditioner(batch, draws, pixels)
         return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
 
-    def condition_on(self, captions: list[str]) -> Conditioning:
-        return self._in_a_void(self.conditioner.embedder(captions), len(captions))
+    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
+        return self._in_a_void(self.conditioner.on(captions, self._pixels(sides)), len(captions))
 
-    def unconditional(self, count: int) -> Conditioning | None:
-        return self._in_a_void(self.conditioner.unconditional(count), count)
+    def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:
+        return self._in_a_void(self.conditioner.away_from(negatives, self._pixels(sides)), len(negatives))
 
     def _in_a_void(self, told: Conditioning, count: int) -> Conditioning:
         return told._replace(concat=nothing_around(self, count)) if self.mask else told
+
+    def _pixels(self, sides: Sides | None) -> Pixels:
+        return pixels_of_sides(self, sides or (self.image_size, self.image_size))

@@ -9,6 +9,7 @@ from ldm.checkpoint.model import Facts, PredictionType
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
+from ldm.util import setting_of
 
 PREDICTIONS: Mapping[Prediction, PredictionType] = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
 
@@ -16,8 +17,8 @@ PREDICTIONS: Mapping[Prediction, PredictionType] = {"eps": "epsilon", "v": "v_pr
 def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     """The facts of `model`; `networks` are those of its `part_recipes` that were built, if only without memory."""
     configs = {"unet": networks.get("UNet"), "vae": networks.get("first stage")}
-    latent = isinstance(model, LatentDiffusion)
-    factor = float(model.scale_factor) if isinstance(model, LatentDiffusion) else None
+    latent = model if isinstance(model, LatentDiffusion) else None
+    factor = float(latent.scale_factor) if latent else None
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
     return Facts(
         prediction=PREDICTIONS[model.objective.prediction],
@@ -25,6 +26,7 @@ def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
         configs={name: config for name, network in configs.items() if (config := _library_config(network))},
         resolution=model.image_size * pixels,
         scale_factor=factor if factor is None or factor == factor else None,
+        unconditional=setting_of(latent.cond_stage_config, "unconditional") if latent else None,
     )
 
 

@@ -12,6 +12,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Network, Objective
 from ldm.diffusion.sampler import Scheduler, sample
+from ldm.models.diffusion.picture_size import Sides
 
 
 class Previewed(Protocol):
@@ -35,9 +36,9 @@ class Previewed(Protocol):
 
     def decode(self, x0: Tensor) -> Tensor: ...
 
-    def condition_on(self, captions: list[str]) -> Conditioning: ...
+    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning: ...
 
-    def unconditional(self, count: int) -> Conditioning | None: ...
+    def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None: ...
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def sample_captions(
     captions: Sequence[str],
     seeds: Sequence[int],
     how: Sampling,
-    sides: tuple[int, int] | None = None,
+    sides: Sides | None = None,
 ) -> Tensor:
     """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1]."""
     return model.decode(sample_clean(model, captions, seeds, how, sides))
@@ -78,7 +79,7 @@ def sample_clean(
     captions: Sequence[str],
     seeds: Sequence[int],
     how: Sampling,
-    sides: tuple[int, int] | None = None,
+    sides: Sides | None = None,
     negatives: Sequence[str] = (),
     network: Network | None = None,
     before: Callable[[Tensor, Tensor], Tensor] | None = None,
@@ -100,8 +101,8 @@ def sample_clean(
         network or model.model,
         model.objective.path,
         model.objective.prediction,
-        model.condition_on(list(captions)),
-        _led_away_from(model, len(captions), negatives) if guided else None,
+        model.condition_on(list(captions), sides),
+        model.unconditional(list(negatives) or [""] * len(captions), sides) if guided else None,
         noise,
         steps=how.steps,
         guidance=how.guidance,
@@ -110,7 +111,3 @@ def sample_clean(
         generator=generators,
         before=before,
     )
-
-
-def _led_away_from(model: Previewed, count: int, negatives: Sequence[str]) -> Conditioning | None:
-    return model.condition_on(list(negatives)) if any(negatives) else model.unconditional(count)

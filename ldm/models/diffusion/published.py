@@ -36,7 +36,7 @@ def build_published(model: Model) -> LatentDiffusion:
     vae = {**vae_config(model.first_stage, model.family), **model.facts.configs.get("vae", {})}
     built = LatentDiffusion(
         first_stage_config=_first_stage(vae),
-        cond_stage_config=_cond_stage(model, pixels),
+        cond_stage_config=_cond_stage(model),
         unet_config=_unet(model),
         image_size=pixels // PIXELS,
         channels=vae["latent_channels"],
@@ -94,10 +94,10 @@ def _first_stage(vae: Mapping[str, Any]) -> Recipe:
     return {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params}
 
 
-def _cond_stage(model: Model, pixels: int) -> Recipe:
+def _cond_stage(model: Model) -> Recipe:
     configs = [_text(model, encoder) for encoder in model.encoders]
     if model.family == "sdxl":
-        params = {"size": pixels, "clip": configs[0], "open_clip": configs[-1]}
+        params = {"clip": configs[0], "open_clip": configs[-1], "unconditional": model.unconditional}
         return {"target": "ldm.modules.encoders.sdxl.SDXLConditioner", "params": params}
     embedder = "clip.FrozenCLIPEmbedder" if model.family == "sd1" else "openclip.FrozenOpenCLIPEmbedder"
     return {"target": f"ldm.modules.encoders.{embedder}", "params": {"config": configs[0]}}

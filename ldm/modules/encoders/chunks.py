@@ -76,11 +76,13 @@ def chunked(captions: Sequence[str], count: int, tokenize: Tokenize, start: int,
 class LengthReport:
     """Says once how many captions are cut, after the first `enough` of them; the empty caption does not count.
 
-    limit  tokens that are kept of a caption, without start and end
+    limit   tokens that are kept of a caption, without start and end
+    places  tokens that the encoder reads at once, with start and end
     """
 
-    def __init__(self, limit: int, enough: int = 256) -> None:
+    def __init__(self, limit: int, places: int, enough: int = 256) -> None:
         self.limit = limit
+        self.places = places
         self.enough = enough
         self.lengths: list[int] = []
         self.done = False
@@ -97,7 +99,7 @@ class LengthReport:
         if not cut:
             return
         longest = max(self.lengths)
-        needed = -(-longest // CHUNK) * CHUNK
+        needed = longest + 2 if longest + 2 <= self.places else -(-longest // CHUNK) * CHUNK
         log.warning(
             "warning[DAT07]: %.2g %% of captions are longer than %d tokens; the end is cut off (median %d, longest %d)",
             100 * cut / len(self.lengths),

@@ -1,6 +1,6 @@
 """CLIP's text encoder, which Stable Diffusion 1.x is told captions by (Radford et al. 2021, arXiv 2103.00020)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +17,11 @@ from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
 from ldm.diffusion.conditioning import Conditioning
-from ldm.modules.encoders.chunks import LengthReport, chunked, count_chunks
-from ldm.modules.encoders.tokenizer import BUILT_IN, END, START, clip_tokenizer, plain, token_ids
+from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
+from ldm.modules.encoders.tokens import CaptionTokens
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
-WHERE = "model.params.cond_stage_config.params"
 NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
 
 
@@ -62,8 +61,8 @@ class FrozenCLIPEmbedder(nn.Module):
         home = _home(version, weights_needed=own_weights and not ckpt_path)
         weights = ckpt_path or str(home) if own_weights else None
         settings = _text_config(home, config or {})
-        self.chunks = count_chunks(max_length, settings.max_position_embeddings, f"{WHERE}.max_length")
-        self.report = LengthReport(max_length if self.chunks > 1 else max_length - 2)
+        self.tokens = CaptionTokens(self.tokenizer, max_length, settings.max_position_embeddings, END)
+        self.chunks = self.tokens.chunks
         with hollow() if weights else nullcontext():
             self.transformer = CLIPTextModel(settings)
         keys = self.transformer.state_dict()
@@ -73,21 +72,7 @@ class FrozenCLIPEmbedder(nn.Module):
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context: (b, max_length, width), or (b, 77 chunks, width) where captions go in chunks."""
-        if not self.report.done:
-            self.report.see([len(ids) for ids in self._ids(captions)])
-        tokens = self._tokens(captions).to(self.transformer.device)
-        states = self._states(tokens.flatten(0, -2))
-        return Conditioning(context=states.reshape(len(captions), -1, states.shape[-1]))
-
-    def _tokens(self, captions: list[str]) -> Tensor:
-        """(b, max_length), or (b, chunks, 77)."""
-        if self.chunks > 1:
-            return chunked(captions, self.chunks, self._ids, START, END, END)
-        return token_ids(self.tokenizer, captions, self.max_length, padding=END)
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self.tokenizer(plain(texts), add_special_tokens=False, verbose=False).input_ids
-        return ids
+        return Conditioning(context=self.tokens.joined(self._states(self.tokens(captions).to(self.transformer.device))))
 
     def _states(self, tokens: Tensor) -> Tensor:
         if self.layer == "last":

@@ -1,25 +1,27 @@
 """From a batch's captions to what the network is told."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 
 EMPTY = ""
-SIZES = ("original_size", "crop", "target_size")
-"""Keys of a batch, (b, 2) each, height before width, in the order of `Conditioning.sizes`."""
+Pixels = tuple[int, int]
+"""(height, width) of a picture."""
 
 
 class Conditioner:
-    """Embeds captions; in training it replaces whole ones by the empty caption, for classifier-free guidance.
+    """Embeds captions; in training it drops whole ones, for classifier-free guidance.
 
-    embedder  list of captions to `Conditioning`
+    embedder  list of captions to `Conditioning`; of `SDXLConditioner` also `unconditional`, what stands for a caption
+              that is dropped, and `tells_sizes`
     key       key of the captions in a batch
-    ucg_rate  share of captions to replace, in [0, 1] (Ho and Salimans 2022, arXiv 2207.12598)
+    ucg_rate  share of captions to drop, in [0, 1] (Ho and Salimans 2022, arXiv 2207.12598)
     """
 
     def __init__(
@@ -30,21 +32,50 @@ class Conditioner:
         self.embedder = embedder
         self.key = key
         self.ucg_rate = ucg_rate
+        # Read here, since a cache may take the embedder's place.
+        self.drops_to_zeros = getattr(embedder, "unconditional", "empty caption") == "zeros"
+        self.tells_sizes = bool(getattr(embedder, "tells_sizes", False))
 
-    def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None) -> Conditioning:
-        """Embed a batch's captions; their slots alone decide which are dropped, and without draws none is.
+    def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None, pixels: Pixels) -> Conditioning:
+        """What is told of a batch of pictures of (h, w) `pixels`.
 
-        Where the network is told sizes, those of the batch take the place of the embedder's.
+        Their slots alone decide which captions are dropped, and without draws none is. A batch that does not say where
+        its pictures come from (`original_size`, `crop`, `target_size`) holds them whole.
         """
         captions = list(batch[self.key])
+        dropped = [False] * len(captions)
         if draws is not None and self.ucg_rate:
             dropped = (draws.uniform("caption_dropout") < self.ucg_rate).tolist()
-            captions = [EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)]
-        told = self.embedder(captions)
-        if told.sizes is None or any(name not in batch for name in SIZES):
-            return told
-        return told._replace(sizes=torch.cat([batch[name] for name in SIZES], dim=1).to(told.sizes))
+        whole = {"original_size": pixels, "crop": (0, 0), "target_size": pixels}
+        sizes = [batch.get(name, torch.tensor(value).expand(len(captions), 2)) for name, value in whole.items()]
+        return self._sized(self._told(captions, dropped), torch.cat([size.cpu() for size in sizes], dim=1))
 
-    def unconditional(self, count: int) -> Conditioning:
-        """The empty caption, `count` times: what guidance steers away from."""
-        return self.embedder([EMPTY] * count)
+    def on(self, captions: Sequence[str], pixels: Pixels) -> Conditioning:
+        """What is told of whole pictures of (h, w) `pixels` with these captions."""
+        return self._of_whole(captions, [False] * len(captions), pixels)
+
+    def away_from(self, negatives: Sequence[str], pixels: Pixels) -> Conditioning:
+        """What guidance steers away from: a caption for each picture, where that is empty a caption that is dropped."""
+        return self._of_whole(negatives, [negative == EMPTY for negative in negatives], pixels)
+
+    def _of_whole(self, captions: Sequence[str], dropped: Sequence[bool], pixels: Pixels) -> Conditioning:
+        sizes = torch.tensor([*pixels, 0, 0, *pixels]).expand(len(captions), 6)
+        return self._sized(self._told(captions, dropped), sizes)
+
+    def _told(self, captions: Sequence[str], dropped: Sequence[bool]) -> Conditioning:
+        told = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
+        if not (self.drops_to_zeros and any(dropped)):
+            return told
+        rows = torch.tensor(dropped)
+        return told.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
+
+    def _sized(self, told: Conditioning, sizes: Tensor) -> Conditioning:
+        """`told` with sizes (b, 6), height before width, where the network is told any; always in float32."""
+        if not self.tells_sizes or told.context is None:
+            return told
+        return told._replace(sizes=sizes.to(told.context.device, torch.float32))
+
+
+def _rows(chosen: Tensor, like: Tensor) -> Tensor:
+    """`chosen` (b,) in as many dimensions as `like` (b, ...) has, where that is."""
+    return chosen.to(like.device).view(-1, *[1] * (like.ndim - 1))

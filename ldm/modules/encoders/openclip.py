@@ -23,7 +23,8 @@ from ldm.checkpoint.text_keys import (
 )
 from ldm.checkpoint.whole import open_checkpoint
 from ldm.diffusion.conditioning import Conditioning
-from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer, token_ids
+from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer
+from ldm.modules.encoders.tokens import CaptionTokens
 
 VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
 BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
@@ -58,6 +59,8 @@ class OpenCLIPText(nn.Module):
         self.tokenizer = clip_tokenizer(tokenizer, max_length)
         widths = {**defaults, **(config or {})}
         settings = CLIPTextConfig(**{"hidden_act": "gelu", "projection_dim": widths["hidden_size"], **widths})
+        self.tokens = CaptionTokens(self.tokenizer, max_length, settings.max_position_embeddings, PADDING)
+        self.chunks = self.tokens.chunks
         loads = weights and not (from_scratch or is_hollow())
         with hollow() if loads else nullcontext():
             self.transformer = (CLIPTextModel if self.shortened else CLIPTextModelWithProjection)(settings)
@@ -68,8 +71,9 @@ class OpenCLIPText(nn.Module):
             load_part(self, open_checkpoint(weights).read().cond_stage, source=weights)
             self.loaded_from = weights
 
-    def tokens(self, captions: list[str]) -> torch.Tensor:
-        return token_ids(self.tokenizer, captions, self.max_length, PADDING).to(self.transformer.device)
+    def read(self, captions: list[str], **options: Any) -> Any:
+        """What the network gives for captions, those of more than 77 tokens chunk by chunk."""
+        return self.transformer(self.tokens(captions).to(self.transformer.device), **options)
 
     def to_disk(self, state: State) -> State:
         """This module's keys to open_clip's (`model.transformer.resblocks...`), query, key and value in one matrix."""
@@ -110,9 +114,10 @@ class FrozenOpenCLIPEmbedder(OpenCLIPText):
     The network ends there, which saves a layer. `arch`, `device` and `freeze` have no effect, old configs name them;
     what is frozen is its owner's decision.
 
-    version    folder of a pipeline, or a hub id; read only where neither `ckpt_path` nor a whole checkpoint has weights
-    tokenizer  `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
-    config     arguments of `transformers.CLIPTextConfig` that differ from ViT-H's
+    version     folder of a pipeline, or a hub id; read only where neither `ckpt_path` nor a checkpoint has weights
+    max_length  tokens a caption, see `FrozenCLIPEmbedder`
+    tokenizer   `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
+    config      arguments of `transformers.CLIPTextConfig` that differ from ViT-H's
     """
 
     shortened = True
@@ -133,8 +138,8 @@ class FrozenOpenCLIPEmbedder(OpenCLIPText):
         super().__init__(VIT_H, config, tokenizer, max_length, from_scratch, ckpt_path or version)
 
     def forward(self, captions: list[str]) -> Conditioning:
-        """context: (b, max_length, width)."""
-        return Conditioning(context=self.transformer(self.tokens(captions)).last_hidden_state)
+        """context: (b, max_length, width), or (b, 77 chunks, width) where captions go in chunks."""
+        return Conditioning(context=self.tokens.joined(self.read(captions).last_hidden_state))
 
 
 class FrozenOpenCLIPEmbedder2(OpenCLIPText):
@@ -158,9 +163,9 @@ class FrozenOpenCLIPEmbedder2(OpenCLIPText):
         super().__init__(BIG_G, config, tokenizer, max_length, from_scratch, ckpt_path or version)
 
     def forward(self, captions: list[str]) -> Conditioning:
-        """context: (b, max_length, width); pooled: (b, width)."""
-        found = self.transformer(self.tokens(captions), output_hidden_states=True)
-        return Conditioning(context=found.hidden_states[-2], pooled=found.text_embeds)
+        """context: (b, max_length, width), or (b, 77 chunks, width); pooled: (b, width), of the first chunk."""
+        found = self.read(captions, output_hidden_states=True)
+        return Conditioning(self.tokens.joined(found.hidden_states[-2]), self.tokens.first(found.text_embeds))
 
 
 def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""What Stable Diffusion XL is told: two encoders' states side by side, one vector, sizes (Podell 2023, 2307.01952)."""
+"""What Stable Diffusion XL is told of captions: states side by side, one vector (Podell et al. 2023, 2307.01952)."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ldm.checkpoint.families import Unconditional
 from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import CONDITIONER
@@ -21,29 +22,32 @@ SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
 
 
 class SDXLConditioner(nn.Module):
-    """CLIP ViT-L and OpenCLIP ViT-bigG, each up to its last layer but one, and the sizes of pictures.
+    """CLIP ViT-L and OpenCLIP ViT-bigG, each up to its last layer but one.
 
     version           folder of a pipeline, or a hub id; read only where nothing else gives weights
-    size              side in pixels that pictures are said to have, uncropped
+    unconditional     what stands for a dropped caption, in training, in samples and in exports: `zeros`, as
+                      generative-models and diffusers have it, or the encoded `empty caption`, as kohya's scripts
+    max_length        tokens a caption; 150, 225, ... read one in chunks, see `FrozenCLIPEmbedder`
     clip, open_clip   arguments of `transformers.CLIPTextConfig` that differ from the two encoders' own
     """
 
     disk_prefix = CONDITIONER
     joins_tensors = True
+    tells_sizes = True
 
     def __init__(
         self,
         version: str = SDXL,
-        size: int = 1024,
         max_length: int = 77,
         tokenizer: str = BUILT_IN,
         from_scratch: bool = False,
         ckpt_path: str | None = None,
         clip: Mapping[str, Any] | None = None,
         open_clip: Mapping[str, Any] | None = None,
+        unconditional: Unconditional = "zeros",
     ) -> None:
         super().__init__()
-        self.size = size
+        self.unconditional = unconditional
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
         loads = not (from_scratch or is_hollow())
@@ -51,6 +55,7 @@ class SDXLConditioner(nn.Module):
         with hollow() if loads else nullcontext():
             first = FrozenCLIPEmbedder(layer="hidden", config=clip, **options)
             second = FrozenOpenCLIPEmbedder2(config=open_clip, **options)
+        second.tokens.report.done = True  # the first says how many captions are cut
         self.embedders = nn.ModuleList([first, second])
         if loads:
             source = ckpt_path or version
@@ -58,11 +63,9 @@ class SDXLConditioner(nn.Module):
             self.loaded_from = source
 
     def forward(self, captions: list[str]) -> Conditioning:
-        """context (b, max_length, both widths), pooled (b, width of the second), sizes (b, 6) in pixels."""
+        """context (b, max_length, both widths), or (b, 77 chunks, both); pooled (b, width of the second)."""
         first, second = (embedder(captions) for embedder in self.embedders)
-        sizes = torch.tensor([self.size, self.size, 0, 0, self.size, self.size], dtype=torch.float32)
-        sizes = sizes.to(second.pooled.device).expand(len(captions), -1)
-        return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled, sizes)
+        return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled)
 
     def idle(self) -> list[nn.Module]:
         """The first encoder's end, which no state comes from; the second's gives the vector."""

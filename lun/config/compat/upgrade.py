@@ -2,6 +2,7 @@
 
 from ldm.errors import Fault
 from lun.config.compat.callbacks import callbacks
+from lun.config.compat.conditioning import conditioning
 from lun.config.compat.data import data
 from lun.config.compat.differences import differences
 from lun.config.compat.loggers import loggers
@@ -11,7 +12,7 @@ from lun.config.compat.targets import targets
 from lun.config.compat.trainer import trainer
 from lun.config.load import Merged
 
-_STEPS = (differences, callbacks, loggers, data, targets, trainer, model)
+_STEPS = (differences, callbacks, loggers, data, targets, trainer, model, conditioning)
 
 
 def upgrade(merged: Merged) -> tuple[Merged, list[str], list[Fault]]:

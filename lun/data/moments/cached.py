@@ -93,6 +93,8 @@ class Cached:
             size: shards.locate(entries.names.reshape(-1, ENTRY_BYTES)).reshape(-1, 2, 2)
             for size, entries in wanted.items()
         }
+        if hasattr(dataset, "sizes"):
+            dataset.sizes()  # read once here, and not by every worker at every example
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -110,9 +112,12 @@ class Cached:
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """Raises `Fault` DAT06 for a picture that could not be read when the cache was filled."""
         row = int(np.searchsorted(self.examples[size], index))
-        place = self.places[size][row, int(self.dataset.flipped(draws))]
+        flipped = self.dataset.flipped(draws)
+        place = self.places[size][row, int(flipped)]
         if place[0] < 0:
             path = self.dataset.path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
         found: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
+        if hasattr(self.dataset, "placement"):
+            found |= self.dataset.placement(index, flipped, size)
         return {**found, "caption": self.dataset.caption(index, draws)}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-WHERE_FROM = frozenset({"from_scratch", "loaded_from", "training"})
+WHERE_FROM = frozenset({"from_scratch", "loaded_from", "training", "unconditional"})
 """Attributes that say where weights came from, or how a network is used, not what it computes."""
 
 

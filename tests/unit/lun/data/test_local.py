@@ -273,15 +273,29 @@ def test_headers_are_read_once_for_all_starts_until_a_file_changes(tmp_path, mon
     assert opened == [str(tmp_path / "b.png")]
 
 
-@pytest.mark.parametrize(("crop", "place"), [(True, (0, 8)), (False, (0, 0))])
-def test_a_bucket_asks_for_its_size_and_learns_what_became_of_the_picture(tmp_path, crop, place):
-    picture(tmp_path / "a.png", (64, 24))
-    data = Local(str(tmp_path), allow_empty_captions=True, crop=crop)
-    example = data.example(0, Draws(0, 0), size=(16, 8))
-    assert example["image"].shape == (8, 16, 3)
-    facts = (example["original_size"], example["crop"], example["target_size"])
-    assert facts == ((24, 64), (0, 3) if crop else place, (8, 16))
-    assert "crop" not in data.example(0, Draws(0, 0))
+@pytest.mark.parametrize(
+    ("size", "bucket", "crop", "told"),
+    [
+        (512, None, True, ((700, 1500), (0, 293), (512, 512))),
+        (512, None, False, ((700, 1500), (0, 0), (512, 512))),
+        (512, (640, 384), True, ((700, 1500), (0, 91), (384, 640))),
+        (512, (640, 384), False, ((700, 1500), (0, 0), (384, 640))),
+        (None, None, True, ((700, 1500), (0, 400), (700, 700))),
+        (None, None, False, ((700, 1500), (0, 0), (700, 1500))),
+    ],
+)
+def test_an_example_says_what_became_of_its_picture(tmp_path, size, bucket, crop, told):
+    picture(tmp_path / "a.png", (1500, 700))
+    data = Local(str(tmp_path), size=size, allow_empty_captions=True, crop=crop, flip_p=0)
+    example = data.example(0, Draws(0, 0), **({"size": bucket} if bucket else {}))
+    assert example["image"].shape == (*told[2], 3)
+    assert (example["original_size"], example["crop"], example["target_size"]) == told
+
+
+def test_the_crop_of_a_mirrored_picture_is_counted_from_its_own_left(tmp_path):
+    picture(tmp_path / "a.png", (7, 4))
+    data = Local(str(tmp_path), size=4, allow_empty_captions=True)
+    assert [data.placement(0, flipped)["crop"] for flipped in (False, True)] == [(0, 1), (0, 2)]
 
 
 def test_repeats_of_folder_and_set_multiply_and_change_the_fingerprint(tmp_path):

@@ -130,7 +130,7 @@ def test_a_pixel_model_sees_pictures_as_they_are(batch: Batch) -> None:
     draws = model.draws(batch)
     x0 = model.encode(batch, draws)
     assert torch.equal(x0, batch["image"].movedim(-1, 1))
-    assert model.decode(x0) is x0 and model.unconditional(3) is None
+    assert model.decode(x0) is x0 and model.unconditional([""] * 3) is None
     assert model.losses(x0, model.condition(batch, draws), draws, batch).simple.isfinite().all()
 
 

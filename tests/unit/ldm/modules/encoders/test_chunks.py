@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ldm.errors import Fault
 from ldm.modules.encoders.chunks import CHUNK, LengthReport, chunked, count_chunks, split
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
+from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder, FrozenOpenCLIPEmbedder2
+from ldm.modules.encoders.sdxl import SDXLConditioner
 
 TINY = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 
@@ -62,7 +64,7 @@ def test_any_other_length_is_refused():
 
 
 def test_cut_captions_are_told_once_with_the_setting_that_keeps_them(caplog):
-    report = LengthReport(75, enough=4)
+    report = LengthReport(75, 77, enough=4)
     report.see([10, 0, 80, 0])
     assert not report.done
     report.see([75, 160])
@@ -73,28 +75,69 @@ def test_cut_captions_are_told_once_with_the_setting_that_keeps_them(caplog):
     ]
 
 
+def test_what_fits_into_the_encoder_is_given_places_for_both_ends(caplog):
+    LengthReport(18, 77, enough=1).see([74])
+    assert caplog.messages[1].endswith("max_length=76")
+    LengthReport(18, 77, enough=1).see([76])
+    assert caplog.messages[3].endswith("max_length=150")
+
+
 def test_captions_that_fit_are_not_worth_a_word(caplog):
     with caplog.at_level(logging.INFO):
-        LengthReport(75, enough=2).see([75, 75])
+        LengthReport(75, 77, enough=2).see([75, 75])
     assert caplog.messages == []
 
 
-def test_the_encoder_reads_a_caption_in_chunks(vocabulary: Path):
+ENCODERS = {
+    "CLIP": lambda **more: FrozenCLIPEmbedder(from_scratch=True, config=TINY, **more),
+    "OpenCLIP of 2.x": lambda **more: FrozenOpenCLIPEmbedder(from_scratch=True, config=TINY, **more),
+    "OpenCLIP of XL": lambda **more: FrozenOpenCLIPEmbedder2(from_scratch=True, config=TINY, **more),
+    "both of XL": lambda **more: SDXLConditioner(from_scratch=True, clip=TINY, open_clip=TINY, **more),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_encoder_reads_a_long_caption_chunk_by_chunk(name):
+    """A caption of two chunks is told as its halves are, side by side; the vector is the first one's."""
     torch.manual_seed(0)
-    long = FrozenCLIPEmbedder(str(vocabulary), from_scratch=True, config=TINY, max_length=150).eval()
-    short = FrozenCLIPEmbedder(str(vocabulary), from_scratch=True, config=TINY).eval()
+    long, short = (ENCODERS[name](max_length=length).eval() for length in (150, 77))
     short.load_state_dict(long.state_dict())
     first, second = ", ".join(["a photo of a cat"] * 12) + ",", "a photo of a cat"
     with torch.no_grad():
-        context = long([f"{first} {second}", second]).context
-        assert context.shape == (2, 2 * 77, 8)
-        assert torch.allclose(context[0, :77], short([first]).context[0], atol=1e-6)
-        assert torch.allclose(context[0, 77:], short([second]).context[0], atol=1e-6)
-        assert torch.allclose(context[1, 77:], short([""]).context[0], atol=1e-6)
+        told, halves = long([f"{first} {second}", second]), short([first, second, ""])
+    assert told.context.shape[:2] == (2, 2 * 77)
+    assert torch.allclose(told.context[0, :77], halves.context[0], atol=1e-6)
+    assert torch.allclose(told.context[0, 77:], halves.context[1], atol=1e-6)
+    assert torch.allclose(told.context[1, :77], halves.context[1], atol=1e-6)
+    assert torch.allclose(told.context[1, 77:], halves.context[2], atol=1e-6)
+    if halves.pooled is not None:
+        assert torch.allclose(told.pooled, halves.pooled[:2], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_fix_of_the_length_report_builds_an_encoder_that_cuts_nothing(name, caplog):
+    caption = "a photo of a cat, " * 30
+    for length in (20, 77):
+        found = ENCODERS[name](max_length=length)
+        for part in found.modules():
+            if hasattr(part, "tokens"):
+                part.tokens.report.enough = 1
+        with torch.no_grad():
+            found([caption])
+        assert len(caplog.messages) == 2  # said once, also of two encoders
+        keeps = int(caplog.messages[1].rpartition("max_length=")[2])
+        caplog.clear()
+        longer = ENCODERS[name](max_length=keeps)
+        for part in longer.modules():
+            if hasattr(part, "tokens"):
+                part.tokens.report.enough = 1
+        with torch.no_grad():
+            longer([caption])
+        assert caplog.messages == []
 
 
 def test_a_long_caption_is_counted_by_the_encoder(vocabulary: Path, caplog):
     model = FrozenCLIPEmbedder(str(vocabulary), from_scratch=True, config=TINY)
-    model.report.enough = 2
+    model.tokens.report.enough = 2
     model(["a cat", "a photo of a cat " * 40])
     assert "50 % of captions are longer than 75 tokens" in caplog.messages[0]

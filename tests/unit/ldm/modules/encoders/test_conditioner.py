@@ -24,7 +24,7 @@ def told(slots: list[int], rate: float, drawn: bool = True) -> list[str]:
     recorder = Recorder()
     captions = [f"caption {slot}" for slot in slots]
     draws = BatchDraws(3, slots) if drawn else None
-    Conditioner(recorder, "text", rate)({"text": captions}, draws)
+    Conditioner(recorder, "text", rate)({"text": captions}, draws, (8, 8))
     return recorder.captions
 
 
@@ -54,16 +54,55 @@ def test_a_rate_outside_its_range_is_refused() -> None:
         Conditioner(Recorder(), ucg_rate=10)
 
 
-def test_guidance_gets_empty_captions() -> None:
+def test_guidance_leads_away_from_empty_captions_or_what_is_said() -> None:
     recorder = Recorder()
-    context = Conditioner(recorder, ucg_rate=0.5).unconditional(3).context
-    assert recorder.captions == ["", "", ""]
+    context = Conditioner(recorder, ucg_rate=0.5).away_from(["", "blurry"], (8, 8)).context
+    assert recorder.captions == ["", "blurry"]
     assert context is not None
-    assert len(context) == 3
+    assert len(context) == 2
 
 
-def sized(captions: list[str]) -> Conditioning:
-    return Conditioning(torch.zeros(len(captions), 1, 1), sizes=torch.full((len(captions), 6), 64.0))
+class Sized:
+    """An embedder of a network that is told sizes: a caption's length everywhere, 1 for none."""
+
+    tells_sizes = True
+
+    def __init__(self, unconditional: str) -> None:
+        self.unconditional = unconditional
+
+    def __call__(self, captions: list[str]) -> Conditioning:
+        length = torch.tensor([1.0 + len(caption) for caption in captions])
+        return Conditioning(length.view(-1, 1, 1).expand(-1, 2, 3), length.view(-1, 1).expand(-1, 3))
+
+
+def states(told: Conditioning) -> tuple[list[float], list[float]]:
+    """The one value of each row's context and pooled vector."""
+    assert told.context is not None and told.pooled is not None
+    assert all(len(row.unique()) == 1 for tensor in (told.context, told.pooled) for row in tensor)
+    return told.context[:, 0, 0].tolist(), told.pooled[:, 0].tolist()
+
+
+@pytest.mark.parametrize(("unconditional", "nothing"), [("zeros", 0.0), ("empty caption", 1.0)])
+def test_one_law_says_what_stands_for_a_dropped_caption(unconditional: str, nothing: float) -> None:
+    conditioner = Conditioner(Sized(unconditional), ucg_rate=0.5)
+    slots = list(range(40))
+    told = conditioner({"caption": ["abc"] * 40}, BatchDraws(3, slots), (8, 8))
+    dropped = (BatchDraws(3, slots).uniform("caption_dropout") < 0.5).tolist()
+    assert 10 < sum(dropped) < 30
+    assert states(told) == ([nothing if drop else 4.0 for drop in dropped],) * 2
+    assert states(conditioner.away_from(["", "ab", ""], (8, 8))) == ([nothing, 3.0, nothing],) * 2
+
+
+def test_an_empty_caption_that_was_not_dropped_is_encoded() -> None:
+    conditioner = Conditioner(Sized("zeros"), ucg_rate=0.0)
+    assert states(conditioner({"caption": [""]}, BatchDraws(3, [0]), (8, 8)))[0] == [1.0]
+    assert states(conditioner.on([""], (8, 8)))[0] == [1.0]
+
+
+def sizes_of(told: Conditioning) -> list[list[float]]:
+    assert told.sizes is not None and told.sizes.dtype == torch.float32
+    found: list[list[float]] = told.sizes.tolist()
+    return found
 
 
 def test_sizes_of_the_batch_follow_height_before_width() -> None:
@@ -73,16 +112,23 @@ def test_sizes_of_the_batch_follow_height_before_width() -> None:
         "crop": torch.tensor([[0, 3], [1, 0]]),
         "target_size": torch.tensor([[512, 640], [64, 64]]),
     }
-    found = Conditioner(sized)(batch, None).sizes
-    assert found is not None and found.dtype == torch.float32
-    assert found.tolist() == [[600, 800, 0, 3, 512, 640], [10, 20, 1, 0, 64, 64]]
+    told = Conditioner(Sized("zeros"), ucg_rate=1.0)(batch, BatchDraws(0, [0, 1]), (1, 1))
+    assert sizes_of(told) == [[600, 800, 0, 3, 512, 640], [10, 20, 1, 0, 64, 64]]
 
 
-def test_without_sizes_in_the_batch_the_embedders_own_stand() -> None:
-    found = Conditioner(sized)({"caption": ["a"], "target_size": torch.tensor([[512, 640]])}, None).sizes
-    assert found is not None and found.tolist() == [[64] * 6]
+def test_a_batch_that_tells_no_sizes_holds_whole_pictures() -> None:
+    conditioner = Conditioner(Sized("zeros"))
+    assert sizes_of(conditioner({"caption": ["a", "b"]}, None, (48, 64))) == [[48, 64, 0, 0, 48, 64]] * 2
+    known = {"caption": ["a"], "original_size": torch.tensor([[512, 640]])}
+    assert sizes_of(conditioner(known, None, (48, 64))) == [[512, 640, 0, 0, 48, 64]]
+
+
+def test_samples_are_told_to_be_whole_pictures_of_their_size() -> None:
+    conditioner = Conditioner(Sized("zeros"))
+    for told in (conditioner.on(["a"], (48, 64)), conditioner.away_from([""], (48, 64))):
+        assert sizes_of(told) == [[48, 64, 0, 0, 48, 64]]
 
 
 def test_a_network_that_is_told_no_sizes_stays_without() -> None:
     sizes = {name: torch.ones(1, 2) for name in ("original_size", "crop", "target_size")}
-    assert Conditioner(Recorder())({"caption": ["a"], **sizes}, None).sizes is None
+    assert Conditioner(Recorder())({"caption": ["a"], **sizes}, None, (8, 8)).sizes is None

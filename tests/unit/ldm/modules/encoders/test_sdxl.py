@@ -15,7 +15,7 @@ SECOND = {"hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 3, "n
 
 
 def tiny() -> SDXLConditioner:
-    return SDXLConditioner(from_scratch=True, clip=FIRST, open_clip=SECOND, size=64).eval()
+    return SDXLConditioner(from_scratch=True, clip=FIRST, open_clip=SECOND).eval()
 
 
 def test_full_size_names_are_those_of_xls_files() -> None:
@@ -28,13 +28,12 @@ def test_full_size_names_are_those_of_xls_files() -> None:
     assert hashlib.sha256("\n".join(second).encode()).hexdigest()[:16] == "fb2cec2ea751d6cd"
 
 
-def test_what_it_tells_is_both_encoders_states_one_vector_and_sizes() -> None:
+def test_what_it_tells_is_both_encoders_states_and_one_vector() -> None:
     with torch.no_grad():
         found = tiny()(["a red fox", ""])
-    assert found.context is not None and found.pooled is not None and found.sizes is not None
+    assert found.context is not None and found.pooled is not None and found.sizes is None
     assert found.context.shape == (2, 77, 20)
     assert found.pooled.shape == (2, 12)
-    assert found.sizes.tolist() == [[64, 64, 0, 0, 64, 64]] * 2
 
 
 def test_a_pipelines_folder_gives_both_encoders(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_moments_are_those_of_the_picture_mirrored_as_drawn(cache, pictures):
     assert flips == {False, True}
 
 
+@pytest.mark.parametrize("size", [None, (4, 8)])
+@pytest.mark.parametrize("settings", [{"size": 6}, {"size": None}, {"crop": False}])
+def test_a_cached_example_says_what_became_of_its_picture(cache, tmp_path, size, settings):
+    root = make_shapes(tmp_path / "odd", [(15, 8), (8, 13), (9, 8), (31, 16), (8, 8), (16, 11)])
+    data = local(root, **settings)
+    cached = filled(cache, data, sizes={size: np.arange(6)})[0]
+    for slot in range(12):
+        draws, asked = Draws(0, slot), {"size": size} if size else {}
+        plain, kept = data.example(slot % 6, draws, **asked), cached.example(slot % 6, draws, **asked)
+        for name in ("original_size", "crop", "target_size"):
+            assert kept[name] == plain[name]
+        assert plain["target_size"] == tuple(plain["image"].shape[:2])
+
+
 def test_without_flips_one_way_round_is_kept(cache, pictures):
     assert filled(cache, local(pictures, flip_p=0.0))[1] == 6
 
