@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 
 Format = Literal["zip", "legacy", "safetensors"]
 """`zip` and `legacy` are torch.save's formats since and before 2020."""
@@ -127,7 +128,7 @@ def bare_pickle(path: Path, objects: str = "a bare Python pickle") -> Fault:
         f"{path} holds {objects} and was not opened",
         why="opening such a file runs code from it",
         fix="take a .safetensors file of the same model; or if you trust where it came from:\n"
-        f"python -m lun.convert {path} {path.with_suffix('.safetensors')} --to ldm --trust-pickle",
+        f"python -m lun.convert {quoted(path, path.with_suffix('.safetensors'))} --to ldm --trust-pickle",
     )
 
 

@@ -58,5 +58,5 @@ def no_prompts() -> Fault:
         "CFG08",
         "an autoencoder draws no prompts",
         where="lightning.callbacks.image_logger.params.prompts",
-        fix="lightning.callbacks.image_logger.params.prompts=[]",
+        fix="'lightning.callbacks.image_logger.params.prompts=[]'",
     )

@@ -70,7 +70,7 @@ class EmaSnapshots(AtStepBoundary):
                 "CFG08",
                 "EmaSnapshots has nothing to write: the model's EMA keeps no widths",
                 where="model.params.ema_config",
-                fix="model.params.ema_config.params.widths=[0.05,0.10], or --base configs/options/ema-power.yaml",
+                fix="'model.params.ema_config.params.widths=[0.05,0.10]', or --base configs/options/ema-power.yaml",
             )
         if trainer.max_steps < 1 and self._spacing is None:
             raise Fault(

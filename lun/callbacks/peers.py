@@ -6,6 +6,7 @@ from lightning.pytorch import Trainer
 from torch import distributed
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 
 ANOTHER_RANK = "TRN03"
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe", "pair closure")
@@ -25,7 +26,7 @@ def lost_peer(run: Path, rank: int) -> Fault:
         f"another rank failed or is gone, so that rank {rank} cannot go on",
         why=f"what happened is in that rank's log; the last checkpoint is {kept or 'none: nothing was saved before'}",
         where=f"{run}/console*.log",
-        fix=f"once that is mended: --resume {run / kept}" if kept else "start the run again",
+        fix=f"once that is mended: --resume {quoted(run / kept)}" if kept else "start the run again",
     )
 
 

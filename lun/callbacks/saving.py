@@ -12,6 +12,7 @@ from torch.nn.utils import get_total_norm
 
 from ldm.checkpoint.spread import left_spread
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.callbacks.atomic import AtomicIO, clean_leftovers
 from lun.callbacks.position import follower
 
@@ -138,7 +139,7 @@ def kept_file(trainer: Trainer) -> str:
 def resume_from(trainer: Trainer) -> str:
     """How to go on from that file, as the end of a fix; empty where there is none."""
     kept = _kept(trainer)
-    return f";  then --resume {run_directory(trainer) / kept}" if kept else ""
+    return f";  then --resume {quoted(run_directory(trainer) / kept)}" if kept else ""
 
 
 def _kept(trainer: Trainer) -> str | None:

@@ -11,8 +11,8 @@ from lun.config.load import COMMAND_LINE, Merged
 from lun.config.recipes import RecipeCheck
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL
+from lun.config.top_level import TOP_LEVEL
 
-TOP_LEVEL = ("model", "data", "lightning", "seed")
 SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT, admitted, get_obj_from_str, may_import
 from ldm.errors import Fault
 from ldm.packages import install_line
+from ldm.shell import quoted
 from lun.config.errors import did_you_mean
 
 
@@ -53,5 +54,5 @@ def _suggestion(path: str) -> str:
 
 def _allowing(path: str) -> str:
     near = did_you_mean(path.partition(".")[0], (*PROJECT, *LIBRARIES))
-    allow = f"--allow {path.partition('.')[0]} if you trust that package"
+    allow = f"--allow {quoted(path.partition('.')[0])} if you trust that package"
     return f"{near}   Or {allow}" if near else allow

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.config.errors import nearest
 
 USAGE = """\
@@ -112,9 +113,9 @@ def _check_ending(out: Path, asked: str | None) -> None:
     """Programs judge a file by its ending, so a name that says something else is none."""
     if out.suffix not in ENDINGS:
         name = f"{out.name}.{asked or 'safetensors'}"
-        raise Fault("CLI03", f"{out} has no ending that programs look for", fix=f"{out.with_name(name)}")
+        raise Fault("CLI03", f"{out} has no ending that programs look for", fix=quoted(out.with_name(name)))
     if asked and ENDINGS[out.suffix] != asked:
-        fix = f"--format {ENDINGS[out.suffix]}, or {out.with_suffix('.' + asked)}"
+        fix = f"--format {ENDINGS[out.suffix]}, or {quoted(out.with_suffix('.' + asked))}"
         raise Fault("CLI02", f"--format {asked} and the name {out.name} contradict each other", fix=fix)
 
 

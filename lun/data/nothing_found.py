@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.data.layouts.found import Found
 from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, Listing, listing, stem
 from lun.data.metadata.params import MetadataParams
@@ -31,7 +32,9 @@ def check_folder(root: Path) -> None:
 
 def _no_folder(root: Path) -> Fault:
     if root.exists():
-        return Fault("DAT01", f"data folder is a file: {root}", where="--data_root", fix=f"--data_root {root.parent}")
+        return Fault(
+            "DAT01", f"data folder is a file: {root}", where="--data_root", fix=f"--data_root {quoted(root.parent)}"
+        )
     parent = next(folder for folder in root.absolute().parents if folder.is_dir())
     try:
         inside = listing(parent)
@@ -43,7 +46,7 @@ def _no_folder(root: Path) -> Fault:
             why=f"the nearest existing parent is {parent}, which cannot be read: {error.strerror}",
         )
     near = _similar(root, parent, inside)
-    fix = f"--data_root {_quoted(near)}" if near else "pass an existing folder; in a container, mount it first"
+    fix = f"--data_root {quoted(near)}" if near else "pass an existing folder; in a container, mount it first"
     return Fault(
         "DAT01",
         f"data folder not found: {root}",
@@ -96,7 +99,7 @@ def no_captions(root: Path, images: int, found: Found, first: str) -> Fault:
         why = f"no .txt or .caption {place}"
         sibling = CAPTION_FOLDER.get(root.name)
         if not image_folder and sibling and (root.parent / sibling).is_dir():
-            put = f"--data_root {_quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
+            put = f"--data_root {quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
     return Fault(
         "DAT04",
         f"none of the {images} images has a caption",
@@ -129,7 +132,7 @@ def none_left(root: Path, found: Found, waterfall: Waterfall, table: Table) -> F
         f"0 of {waterfall.total:,} images are usable, so there is nothing to train on",
         where=f"{root} (layout: {found.words})",
         why="\n".join(waterfall.lines()),
-        fix=f"{_loosened(waterfall, table)}\nsee every reject: python -m lun.inspect {_quoted(root)} --base YAML ...",
+        fix=f"{_loosened(waterfall, table)}\nsee every reject: python -m lun.inspect {quoted(root)} --base YAML ...",
     )
 
 
@@ -184,7 +187,3 @@ def _listed(folder: Path) -> Listing:
         return listing(folder)
     except OSError:  # a folder that cannot be read is no better place to look
         return Listing()
-
-
-def _quoted(folder: Path) -> str:
-    return f"'{folder}'" if " " in str(folder) else str(folder)

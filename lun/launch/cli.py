@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.config.compat.trainer import OLD_ARGUMENTS
 from lun.config.errors import nearest
+from lun.config.top_level import TOP_LEVEL
 from lun.config.trainer_arguments import trainer_arguments
 from lun.launch.arguments import Arguments
 from lun.launch.flags import ALIASES, FLAGS, Flag, reads_as
+from lun.launch.other_names import VALUE, Foreign, Here, here
 
 # `a.b=value`, `a=value` or `~a.b`; the first part of a setting is a name, so that a path with `=` is not taken for one.
 _SETTING = re.compile(r"[A-Za-z_][\w-]*(?:\.[^=/\\]+|\[\d+\])*=.*", re.DOTALL)
@@ -35,20 +38,37 @@ class _Reader:
         self.given: dict[str, Any] = {}
         self.base: list[str] = []
         self.overrides: list[str] = []
+        self.foreign = Foreign()
+        self.understood: list[str] = []
 
     def arguments(self) -> Arguments:
         in_base = False
         while self.words:
+            before, foreign = self.words.copy(), len(self.foreign.written)
             word = self.words.pop(0)
             if is_setting(word):
-                self.overrides.append(word)
+                self.setting(word)
             elif word.startswith("-") and len(word) > 1:
                 in_base = self.flag(word) == "--base"
             elif in_base:
                 self.base.append(word)
+                continue
             else:
-                raise Fault("CLI03", f"cannot place {word}", fix=f"config files follow --base: --base {word}")
+                raise Fault("CLI03", f"cannot place {word}", fix=f"config files follow --base: --base {quoted(word)}")
+            if not in_base and len(self.foreign.written) == foreign:
+                self.understood += before[: len(before) - len(self.words)]
+        if self.foreign.written:
+            raise self.foreign.fault(self.base, self.understood)
         return self.checked()
+
+    def setting(self, word: str) -> None:
+        """Take `key=value`; a name that is an option, here or elsewhere, is one without its dashes."""
+        name, equals, text = word.partition("=")
+        known = _as_option(name) if equals else None
+        if known is None:
+            self.overrides.append(word)
+        else:
+            self.foreign.add(name, quoted(word), text, known)
 
     def flag(self, word: str) -> str:
         """Take a flag and its value; returns the flag's full name."""
@@ -63,6 +83,9 @@ class _Reader:
             self.take(known, name, FLAGS[known], attached)
         elif (argument := name.lstrip("-").replace("-", "_")) in trainer_arguments() | OLD_ARGUMENTS:
             self.take_trainer_argument(argument, attached)
+        elif elsewhere := here(name):
+            value = attached if attached is not None else self.next_word()
+            self.foreign.add(name, quoted(*(word for word in (name, value) if word is not None)), value, elsewhere)
         else:
             raise _unknown(name, attached)
         return known
@@ -129,6 +152,17 @@ def _full_name(name: str) -> str:
     return (aliased | spelt).get(name.replace("-", "_"), name)
 
 
+def _as_option(name: str) -> Here | None:
+    """What `name=value` means where `name` is an option, here or of another trainer, and no part of a config."""
+    if "." in name or "[" in name or name in TOP_LEVEL:
+        return None
+    full = _full_name(f"--{name}")
+    if full in FLAGS:
+        return Here((full,) if FLAGS[full].value == "none" else (full, VALUE))
+    argument = name.replace("-", "_")
+    return Here((f"--{argument}", VALUE)) if argument in trainer_arguments() else here(name)
+
+
 def _unknown(name: str, attached: str | None) -> Fault:
     key = name.lstrip("-")
     if "." in key:
@@ -136,7 +170,7 @@ def _unknown(name: str, attached: str | None) -> Fault:
             "CLI03",
             f"unknown option {name}",
             why="settings of the configuration are written without dashes",
-            fix=f"{key}={attached if attached is not None else 'VALUE'}",
+            fix=quoted(f"{key}={attached if attached is not None else 'VALUE'}"),
         )
     ours = ("--base", *FLAGS, *(alias for alias in ALIASES if alias.startswith("--")))
     near = nearest(name, [*ours, *(f"--{argument}" for argument in trainer_arguments())])
@@ -152,14 +186,14 @@ def _refuse_beside_resume(given: dict[str, Any]) -> None:
             "--resume and --init-from (--actual_resume) cannot be used together",
             why="--resume continues a run (step counter, optimizer, log directory);"
             " --init-from starts a new run from weights only",
-            fix=f"continue:   python main.py --resume {run} -t\n"
-            f"start new:  python main.py --base ... --init-from {given['init_from']} -t",
+            fix=f"continue:   python main.py --resume {quoted(run)} -t\n"
+            f"start new:  python main.py --base ... --init-from {quoted(given['init_from'])} -t",
         )
     if given.get("name") is not None:
         raise Fault(
             "CLI02",
             "--resume and --name cannot be used together",
             why="--resume goes on in the directory of the run, which has its name already",
-            fix=f"continue:   python main.py --resume {run} -t\n"
-            f"start new:  python main.py --base ... --init-from CHECKPOINT -n {given['name'] or 'NAME'} -t",
+            fix=f"continue:   python main.py --resume {quoted(run)} -t\n"
+            f"start new:  python main.py --base ... --init-from CHECKPOINT -n {quoted(given['name'] or 'NAME')} -t",
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.launch import log, report
 from lun.launch.disk import disk_fault
 from lun.launch.entry import OURS, missing
@@ -83,7 +84,7 @@ def _save_crash(text: str, words: Sequence[str]) -> str:
     path = Path(run) / "crash.txt"
     facts = [f"{name} {number}" for name, number in versions().items()] + [platform.platform()]
     try:
-        path.write_text("\n".join([" ".join(words), *facts, "", text]), encoding="utf-8")
+        path.write_text("\n".join([quoted(*words), *facts, "", text]), encoding="utf-8")
     except OSError as failure:
         return f"{path} could not be written ({failure.strerror}); LUN_DEBUG=1 shows the traceback"
     return f"attach {path} to a bug report; it holds versions, command line and traceback"

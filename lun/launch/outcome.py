@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.callbacks.peers import is_from_another_rank, lost_peer
 from lun.callbacks.stops import Stops
 from lun.data.sampler import Window
@@ -87,4 +88,4 @@ class Outcome:
         if (strip := self.run.images / "samples" / "timeline.png").exists():
             log.info("look     %s", strip)
         if code:
-            log.info("go on    %s", as_started(f"python main.py -r {self.run.path} -t"))
+            log.info("go on    %s", as_started(f"python main.py -r {quoted(self.run.path)} -t"))

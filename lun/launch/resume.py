@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.callbacks.atomic import peek, spoilt, unreadable
 from lun.launch.rundir import LATEST, RunDirectory
 
@@ -91,7 +92,7 @@ def _one_file(named: Path, found: tuple[RunDirectory, Path] | None) -> Resume:
             "RES01",
             f"{path} is damaged and cannot be resumed",
             why=reason,
-            fix=f"--resume {run.path}        (the newest whole checkpoint of the run)",
+            fix=f"--resume {quoted(run.path)}        (the newest whole checkpoint of the run)",
         )
     candidate = _candidate(path)
     if candidate is None:
@@ -182,16 +183,31 @@ def _nothing_there(path: Path, target: str | None, logdir: Path) -> Fault:
             where="--resume",
             fix="name the run: --resume logs/RUN",
         )
+    if (found := _in_run(Path(os.path.abspath(path)))) and path.suffix == ".ckpt":
+        return _no_such_file(path, found[0])
     folder = path.parent if path.parent.is_dir() else logdir
     names = _runs_in(folder)
-    near = get_close_matches(path.name, names, n=1)
+    near = get_close_matches(path.name, [*names, *([LATEST] if (folder / LATEST).exists() else [])], n=1)
     listed = ", ".join(names[-5:])
     return Fault(
         "RES01",
         f"there is no {target}",
         where="--resume",
         why=f"{folder} holds these runs: {listed}" if names else f"{folder} holds no runs",
-        fix=f"did you mean {folder / near[0]}?" if near else "--resume RUN, or a file in its checkpoints/",
+        fix=f"--resume {quoted(folder / near[0])}" if near else "--resume RUN, or a file in its checkpoints/",
+    )
+
+
+def _no_such_file(path: Path, run: RunDirectory) -> Fault:
+    """A run is there, but not this file of it: names those that are, and the nearest."""
+    names = {file.relative_to(run.checkpoints).as_posix(): file for file in sorted(run.checkpoints.rglob("*.ckpt"))}
+    near = get_close_matches(path.name, names, n=1, cutoff=0.4)
+    return Fault(
+        "RES01",
+        f"there is no {path}",
+        where="--resume",
+        why=f"{run.checkpoints} holds {', '.join(names) or 'no checkpoint'}",
+        fix=f"--resume {quoted(names[near[0]] if near else run.path)}",
     )
 
 
@@ -202,7 +218,7 @@ def _no_run(path: Path) -> Fault:
         f"{path} is not a run directory",
         where="--resume",
         why="a run directory has configs/ beside checkpoints/",
-        fix=f"--resume {path / names[-1]}" if names else "--resume logs/RUN",
+        fix=f"--resume {quoted(path / names[-1])}" if names else "--resume logs/RUN",
     )
 
 
@@ -211,7 +227,7 @@ def _not_of_a_run(path: Path, why: str) -> Fault:
         "RES02",
         f"{path} cannot be resumed",
         why=why,
-        fix=f"--init-from {path}        (new run from these weights)",
+        fix=f"--init-from {quoted(path)}        (new run from these weights)",
     )
 
 
@@ -228,7 +244,7 @@ def _no_checkpoint(run: RunDirectory, damaged: Mapping[Path, str]) -> Fault:
         "RES01",
         f"no checkpoint in {run.path}" if not damaged else f"no whole checkpoint in {run.path}",
         why=why,
-        fix=(f"--resume {diverged} model.base_learning_rate=...   (a lower one), or\n" if diverged else "")
+        fix=(f"--resume {quoted(diverged)} model.base_learning_rate=...   (a lower one), or\n" if diverged else "")
         + "start it again without --resume, or save more often: "
         "lightning.callbacks.periodic_checkpoint_overwrite.params.every_n_train_steps=500",
     )

@@ -14,6 +14,7 @@ from lightning.pytorch import Callback, Trainer
 from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse, warn_if_finished
+from ldm.shell import quoted
 from ldm.util import instantiate_from_config
 from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.controls import Controls
@@ -155,7 +156,7 @@ class Session:
 
     def say_how_to_train(self, words: Sequence[str]) -> None:
         log.info("note[CLI01]: this was only the plan; nothing was trained")
-        log.info("  fix:   add -t to train:   %s", as_started(f"python main.py {' '.join(words)} -t"))
+        log.info("  fix:   add -t to train:   %s", as_started(f"python main.py {quoted(*words, '-t')}"))
 
     # Carrying it out
 

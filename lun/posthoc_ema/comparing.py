@@ -12,6 +12,7 @@ from ldm.checkpoint.ema_snapshot import TensorFile
 from ldm.checkpoint.shards import with_tensors
 from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.callbacks.atomic import peek
 from lun.posthoc_ema.reconstructing import refuse_existing
 
@@ -58,7 +59,7 @@ def export(arguments: argparse.Namespace) -> None:
             "CLI05",
             f"{path} holds no average {arguments.track!r}",
             where="--track",
-            fix=" or ".join(f"--track {name}" for name in tracks) or "a checkpoint of a run with an EMA",
+            fix=" or ".join(f"--track {quoted(name)}" for name in tracks) or "a checkpoint of a run with an EMA",
         )
     write_safetensors(arguments.out, raw | tracks[arguments.track], {"format": "pt", "ema_track": arguments.track})
     print(f"written  {arguments.out}")

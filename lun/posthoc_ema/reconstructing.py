@@ -11,6 +11,7 @@ from ldm.checkpoint.ema_snapshot import Snapshot
 from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
 from ldm.modules.ema_posthoc import Fit, PowerProfile, fit
+from ldm.shell import quoted
 from lun.posthoc_ema.inspecting import HEADER, describe, require_widths
 from lun.posthoc_ema.library import Library, profile_of
 from lun.posthoc_ema.reconstruction import Reconstruction
@@ -87,7 +88,7 @@ def refuse_existing(path: Path) -> None:
     """`Fault` CLI05 for a place that is taken or a kind of file that is not written."""
     if path.suffix != ".safetensors":
         raise Fault(
-            "CLI05", f"{path} is no .safetensors file", where="-o", fix=f"-o {path.with_suffix('.safetensors')}"
+            "CLI05", f"{path} is no .safetensors file", where="-o", fix=f"-o {quoted(path.with_suffix('.safetensors'))}"
         )
     if path.exists():
         raise Fault("CLI05", f"{path} exists", where="-o", why="nothing is overwritten", fix="another name")

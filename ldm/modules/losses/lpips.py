@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ldm.errors import Fault
 from ldm.modules.losses.vgg import PUBLIC_FILE, VGG16Features
 from ldm.packages import install_line
+from ldm.shell import quoted
 
 SHIFT = (-0.030, -0.088, -0.188)
 SCALE = (0.458, 0.448, 0.450)
@@ -80,6 +81,6 @@ def no_features() -> Fault:
         "the perceptual loss has no weights of VGG16",
         where=f"{setting}.perceptual_path",
         why=f"LPIPS compares features of VGG16; nothing is downloaded here, and torchvision publishes {PUBLIC_FILE}",
-        fix=f"{setting}.perceptual_path={file}\n"
+        fix=f"{quoted(f'{setting}.perceptual_path={file}')}\n"
         f"without it: {setting}.perceptual_weight=0, or to try things out {setting}.perceptual_features=random",
     )

@@ -44,7 +44,12 @@ OLD_ARGUMENTS = frozenset(REMOVED)
 
 # Without a value these asked for nothing; with one they still have no successor.
 _REFUSED_WITH_VALUE = ("tpu_cores", "ipus", "resume_from_checkpoint")
-_PRECISION = {"16": "16-mixed", "bf16": "bf16-mixed"}
+# What Lightning 1.x, other trainers and torch call them.
+_PRECISION = {
+    **dict.fromkeys(("16", "fp16", "float16", "half"), "16-mixed"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16-mixed"),
+    **dict.fromkeys(("fp32", "float32", "no"), "32-true"),
+}
 _OLD_ACCELERATORS = ("ddp", "ddp_spawn", "deepspeed", "fsdp")
 _SHARDED = "sharded by FSDP2, which spreads weights and gradients as well"
 _STARTED = "processes are always started anew, one a device"
@@ -110,7 +115,7 @@ def _with_strategy(given: Config, notes: list[str]) -> Config:
 
 
 def _with_precision(given: Config, notes: list[str]) -> Config:
-    new = _PRECISION.get(str(given.get("precision")))
+    new = _PRECISION.get(str(given.get("precision")).lower())
     if new is None:
         return given
     notes.append(f"lightning.trainer.precision: {given['precision']} is read as {new}")

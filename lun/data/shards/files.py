@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Shard:
                 "DAT11",
                 f"cache file {self.path} is damaged",
                 why="what it holds for one of the examples does not match its checksum",
-                fix=f"rm {self.path}    (the next start computes again what was in it)",
+                fix=f"rm {quoted(self.path)}    (the next start computes again what was in it)",
             )
         return row
 
@@ -160,6 +161,6 @@ def _not_written(folder: Path, error: Exception) -> Fault:
         "DSK01",
         f"the cache in {folder} cannot be written: {getattr(error, 'strerror', None) or error}",
         why="what was computed before is kept, and the next start goes on from there",
-        fix="make room there, or choose another place: data.params.cache={folder: DIR}, or LUN_CACHE=DIR\n"
-        "data.params.cache={dtype: float16} needs half as much",
+        fix="make room there, or choose another place: 'data.params.cache={folder: DIR}', or LUN_CACHE=DIR\n"
+        "'data.params.cache={dtype: float16}' needs half as much",
     )

@@ -78,5 +78,5 @@ def _not_finite(caption: str) -> Fault:
         "the text encoder gives numbers that are not finite",
         where=f"caption {caption[:80]!r}",
         why="its weights do not suit their precision, or that of the cache",
-        fix="data.params.cache={dtype: float32}, or another text encoder",
+        fix="'data.params.cache={dtype: float32}', or another text encoder",
     )

@@ -176,7 +176,23 @@ def test_a_name_that_is_nearly_right_is_suggested(logdir):
     run = make_run(logdir)
     with pytest.raises(Fault, match="RES01.*there is no") as caught:
         find_checkpoint("logs/2026-11-20T11-13-02_ponny", logdir)
-    assert caught.value.fix == f"did you mean logs/{run.name}?"
+    assert caught.value.fix == f"--resume logs/{run.name}"
+
+
+def test_latest_that_is_nearly_right_is_suggested(logdir):
+    (logdir / "latest").symlink_to(make_run(logdir).name)
+    with pytest.raises(Fault, match="RES01.*there is no") as caught:
+        find_checkpoint("logs/latst", logdir)
+    assert caught.value.fix == "--resume logs/latest"
+
+
+def test_a_file_that_is_not_in_its_run_is_answered_by_those_that_are(logdir):
+    run = make_run(logdir)
+    (run.checkpoints / "gs000010.ckpt").touch()
+    with pytest.raises(Fault, match="RES01.*there is no") as caught:
+        find_checkpoint(str(run.checkpoints / "gs000100.ckpt"), logdir)
+    assert "gs000010.ckpt" in caught.value.why
+    assert caught.value.fix == f"--resume {(run.checkpoints / 'gs000010.ckpt').resolve()}"
 
 
 def test_no_latest_run_is_a_fault(logdir):

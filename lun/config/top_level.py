@@ -1,0 +1,3 @@
+"""The sections of a configuration."""
+
+TOP_LEVEL = ("model", "data", "lightning", "seed")
