@@ -41,6 +41,7 @@ class Wish:
     title  in the metadata; the name of the file where it is empty
     date   of the weights, ISO 8601
     force  replace what is there
+    max_shard_size  bytes of weights in one file of a folder; a network that takes more lies in several
     """
 
     to: Layout
@@ -49,6 +50,7 @@ class Wish:
     title: str = ""
     date: str = ""
     force: bool = False
+    max_shard_size: int | None = None
 
 
 def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
@@ -66,7 +68,8 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
         if wish.to == "ldm":
             return _write_single(model, out, wish)
         with _new_folder(out) as folder:
-            write_pipeline(model, folder, wish.dtype, metadata_of(model, wish.title or out.name, wish.date))
+            metadata = metadata_of(model, wish.title or out.name, wish.date)
+            write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
         return (out,)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ldm.checkpoint.model import Facts, Model
 from ldm.checkpoint.modelspec import side
 from ldm.checkpoint.parts import FIRST_STAGE, UNET
 from ldm.checkpoint.read import read_state_dict
+from ldm.checkpoint.sharding import write_shards
 from ldm.checkpoint.source import find_source, read_config
 from ldm.checkpoint.state import State
 from ldm.checkpoint.text_keys import BELOW
@@ -33,7 +34,7 @@ CARRIED = "carried.safetensors"  # what a single file held and a folder has no p
 INDEX = "model_index.json"
 NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
 ZEROS = "force_zeros_for_empty_prompt"
-NETWORK_FILE = "diffusion_pytorch_model.safetensors"
+NETWORK_FILE = "diffusion_pytorch_model"
 SCHEDULER = {
     "num_train_timesteps": 1000,
     "beta_start": 0.00085,
@@ -67,30 +68,49 @@ def read_pipeline(folder: Path) -> Model:
     return Model(state, family, str(folder), facts)
 
 
+@dataclass(frozen=True)
+class Storing:
+    """How weights are stored: the type of each, and the most bytes of them in one file (None: as many as there are)."""
+
+    types: Types
+    limit: int | None
+
+    def write(self, folder: Path, stem: str, prefix: str, state: State) -> Types:
+        """Write a network's weights, whose names in the model begin with `prefix`; their types there."""
+        types = _shared(self.types, prefix, state)
+        write_shards(folder, stem, state, {"format": "pt"}, types, self.limit)
+        return types
+
+
 def write_pipeline(
-    model: Model, folder: Path, dtype: torch.dtype | None, metadata: Mapping[str, str] | None = None
+    model: Model,
+    folder: Path,
+    dtype: torch.dtype | None,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_size: int | None = None,
 ) -> None:
     """Write `model` into the new folder `folder`: a pipeline, or one network's folder if it holds only that.
 
     What the layout has no place for, `metadata` among it, goes to `carried.safetensors` of a pipeline: a single file
-    made from the folder is then the one that the folder was made from.
+    made from the folder is then the one that the folder was made from. A network whose weights take more than
+    `max_shard_size` bytes lies in several files with an index.
 
     Raises `Fault` MOD03 if its tensors do not make up the networks that their shapes describe.
     """
-    types = model.types(dtype)
+    how = Storing(model.types(dtype), max_shard_size)
     if not model.unet:
-        _write_vae(model, folder, types)
+        _write_vae(model, folder, how)
     elif set(model.parts) == {"UNet"}:
-        _write_unet(model, folder, types)
+        _write_unet(model, folder, how)
     else:
-        _write_unet(model, folder / "unet", types)
+        _write_unet(model, folder / "unet", how)
         if model.first_stage:
-            _write_vae(model, folder / "vae", types)
+            _write_vae(model, folder / "vae", how)
         for encoder in model.encoders:
-            _write_encoder(model, encoder, folder / encoder.folder, types)
+            _write_encoder(model, encoder, folder / encoder.folder, how)
         _write_rest(model, folder)
         if model.facts.exact:
-            write_safetensors(folder / CARRIED, unplaced(model), metadata, types)
+            write_safetensors(folder / CARRIED, unplaced(model), metadata, how.types)
 
 
 def unplaced(model: Model) -> State:
@@ -165,7 +185,7 @@ def _holds_tensors(file: Path) -> bool:
         return bool(set(json.loads(stream.read(length))) - {"__metadata__"})
 
 
-def _write_unet(model: Model, folder: Path, types: Types) -> None:
+def _write_unet(model: Model, folder: Path, how: Storing) -> None:
     from diffusers import UNet2DConditionModel
 
     assert model.family is not None
@@ -176,10 +196,11 @@ def _write_unet(model: Model, folder: Path, types: Types) -> None:
     config, keys = _hollow(UNet2DConditionModel, config)
     state = unet_to_diffusers(model.unet, keys)
     state = _require_same(state, keys, model, "UNet")
-    _write_network("UNet2DConditionModel", config, state, folder, _shared(types, UNET, state))
+    how.write(folder, NETWORK_FILE, UNET, state)
+    _write_config("UNet2DConditionModel", config, folder)
 
 
-def _write_vae(model: Model, folder: Path, types: Types) -> None:
+def _write_vae(model: Model, folder: Path, how: Storing) -> None:
     from diffusers import AutoencoderKL
 
     config = dict(model.facts.configs.get("vae") or vae_config(model.first_stage, model.family))
@@ -188,16 +209,16 @@ def _write_vae(model: Model, folder: Path, types: Types) -> None:
     config, keys = _hollow(AutoencoderKL, config)
     state = autoencoder_to_diffusers(model.first_stage, keys)
     state = _require_same(state, keys, model, "autoencoder")
-    _write_network("AutoencoderKL", config, state, folder, _shared(types, FIRST_STAGE, state))
+    how.write(folder, NETWORK_FILE, FIRST_STAGE, state)
+    _write_config("AutoencoderKL", config, folder)
 
 
-def _write_network(name: str, config: Mapping[str, Any], state: State, folder: Path, types: Types) -> None:
-    write_safetensors(folder / NETWORK_FILE, state, {"format": "pt"}, types)
+def _write_config(name: str, config: Mapping[str, Any], folder: Path) -> None:
     head = {"_class_name": name, "_diffusers_version": version("diffusers")}
     write_json(folder / "config.json", {**head, **config})
 
 
-def _write_encoder(model: Model, encoder: Encoder, folder: Path, types: Types) -> None:
+def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -> None:
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
     state = encoder.to_transformers(model.state)
@@ -210,8 +231,7 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, types: Types) -
     keys = {key.removeprefix(BELOW): value for key, value in hollow.items()}
     state = _require_same(state, keys, model, "text encoder")
     state = encoder.for_folder(state)
-    types = _shared(types, encoder.prefix, state)
-    write_safetensors(folder / "model.safetensors", state, {"format": "pt"}, types)
+    types = how.write(folder, "model", encoder.prefix, state)
     first = next(iter(state))
     dtype = types.get(first, state[first].dtype)
     head = {"architectures": [kind.__name__], "model_type": "clip_text_model", "torch_dtype": str(dtype)[6:]}

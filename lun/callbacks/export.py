@@ -13,6 +13,7 @@ from ldm.checkpoint.averaged import choose_weights, holds_average
 from ldm.checkpoint.export import DTYPES, Wish, export, remarks
 from ldm.checkpoint.layout import compvis_names
 from ldm.checkpoint.model import Facts, Model
+from ldm.checkpoint.sharding import bytes_of
 from ldm.checkpoint.state import State
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
@@ -25,6 +26,7 @@ from lun.callbacks.saving import not_finite, relative, run_directory, weights_ar
 from lun.callbacks.story import story_of
 
 log = logging.getLogger(__name__)
+WHERE = "lightning.callbacks: an export's "
 
 
 class Export(AtStepBoundary):
@@ -34,6 +36,7 @@ class Export(AtStepBoundary):
     to                   "ldm", one file, or "diffusers", a folder
     dtype                fp32, fp16 or bf16; as they are trained where it is None
     ema                  the averaged weights where there are any (None), in any case (True), or never (False)
+    max_shard_size       for "diffusers": a network of more bytes lies in several files, as "2GB"; None: one each
     dirpath, filename    below the run directory; the template knows `{step}`, and the run's name is put before it
 
     What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is told
@@ -50,14 +53,19 @@ class Export(AtStepBoundary):
         ema: bool | None = None,
         dirpath: str = "exports",
         filename: str = "{step:06d}",
+        max_shard_size: int | str | None = None,
     ) -> None:
         check_template(filename)
         _require("to", to, ("ldm", "diffusers"))
         _require("dtype", dtype, (None, *DTYPES))
+        if max_shard_size is not None and to == "ldm":
+            what = "max_shard_size is for folders: to: ldm writes one file"
+            raise Fault("CFG08", what, where=WHERE + "max_shard_size", fix="delete the line, or to: diffusers")
         self.every_n_train_steps = every_n_train_steps
         self.to = to
         self.dtype = DTYPES[dtype] if dtype else None
         self.ema = ema
+        self.max_shard_size = None if max_shard_size is None else bytes_of(max_shard_size, WHERE + "max_shard_size")
         self.dirpath = dirpath
         self.filename = filename
         self.failed = 0
@@ -79,7 +87,8 @@ class Export(AtStepBoundary):
         try:
             model = self._model(trainer, pl_module, step, state)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            export(model, path, Wish(to=self.to, dtype=self.dtype, date=now))
+            wish = Wish(to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size)
+            export(model, path, wish)
         except (Fault, OSError) as error:
             self.failed += 1
             reason = error.what if isinstance(error, Fault) else str(error)
@@ -112,5 +121,4 @@ class Export(AtStepBoundary):
 def _require(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
         words = ", ".join(str(word) for word in allowed if word)
-        where = f"lightning.callbacks: an export's {name}"
-        raise Fault("CFG08", f"{name}={value!r} is not known", where=where, why=f"it can be {words}")
+        raise Fault("CFG08", f"{name}={value!r} is not known", where=WHERE + name, why=f"it can be {words}")

@@ -20,6 +20,7 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers} [options]
   --to diffusers    a folder, for from_pretrained
   --ema, --no-ema   the averaged weights, or those of the last step (averaged where there are any)
   --dtype TYPE      fp32, fp16 or bf16 (as IN has them)
+  --max-shard-size SIZE  several files for a network that takes more, such as 2GB (--to diffusers; one each)
   --format FORMAT   safetensors or ckpt, of a file (by the name of OUT)
   --vae only        the VAE alone
   --vae FILE        with the VAE of this file or folder instead of IN's
@@ -37,6 +38,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "--dtype": ("fp32", "fp16", "bf16"),
     "--format": ("safetensors", "ckpt"),
     "--vae": (),
+    "--max-shard-size": (),
 }
 REPEATED = "--allow"
 SWITCHES: Mapping[str, tuple[str, bool]] = {
@@ -65,6 +67,7 @@ class Arguments:
     force: bool = False
     help: bool = False
     allow: tuple[str, ...] = ()
+    max_shard_size: str | None = None
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -76,7 +79,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         word = words.pop(0)
         name, equals, text = word.partition("=")
         if name in CHOICES:
-            given[name.lstrip("-")] = _value(name, text if equals else _next(words), CHOICES[name])
+            given[name.lstrip("-").replace("-", "_")] = _value(name, text if equals else _next(words), CHOICES[name])
         elif name == REPEATED:
             given["allow"] = (*given.get("allow", ()), _value(name, text if equals else _next(words), ()))
         elif word in SWITCHES:
@@ -105,6 +108,8 @@ def _checked(places: list[str], given: dict[str, Any]) -> Arguments:
         if out.suffix in ENDINGS:
             raise Fault("CLI03", f"{out} is named like a file", why="--to diffusers makes a folder", fix="--to ldm")
         return Arguments(source, out, **given)
+    if "max_shard_size" in given:
+        raise Fault("CLI02", "--max-shard-size is for --to diffusers", why="OUT is one file", fix="leave it out")
     _check_ending(out, given.get("format"))
     return Arguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
 

@@ -55,9 +55,16 @@ def _start(arguments: Arguments) -> int:
 
 def _wish(arguments: Arguments) -> Wish:
     from ldm.checkpoint.export import DTYPES, Wish
+    from ldm.checkpoint.sharding import bytes_of
 
-    dtype = DTYPES[arguments.dtype] if arguments.dtype else None
-    return Wish(to=arguments.to, format=arguments.format, dtype=dtype, force=arguments.force)  # type: ignore[arg-type]
+    size = arguments.max_shard_size
+    return Wish(
+        to=arguments.to,  # type: ignore[arg-type]
+        format=arguments.format,  # type: ignore[arg-type]
+        dtype=DTYPES[arguments.dtype] if arguments.dtype else None,
+        force=arguments.force,
+        max_shard_size=bytes_of(size, "--max-shard-size") if size else None,
+    )
 
 
 def _dated(wish: Wish, date: str) -> Wish:

@@ -105,11 +105,13 @@ def test_a_full_disk_does_not_end_the_run(
 
 def test_an_export_to_a_folder_of_raw_weights(lun: Lun, tmp_path: Path) -> None:
     options = (
-        "lightning.callbacks.export={target: lun.callbacks.Export, params: {to: diffusers, ema: false, dtype: null}}"
+        "lightning.callbacks.export={target: lun.callbacks.Export, params: {to: diffusers, ema: false, dtype: null,"
+        " max_shard_size: 30KB}}"
     )
     assert lun(options, "--max_steps", "1", "-t") == 0
     run = newest_run(tmp_path / "logs")
     (folder,) = (run / "exports").iterdir()
+    assert len(list((folder / "unet").glob("diffusion_pytorch_model-*.safetensors"))) > 1
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", local_files_only=True)
     raw = load(run / "checkpoints" / "last.ckpt")["state_dict"][UNET + "out.2.weight"]
     assert torch.equal(unet.state_dict()["conv_out.weight"], raw)
@@ -118,6 +120,8 @@ def test_an_export_to_a_folder_of_raw_weights(lun: Lun, tmp_path: Path) -> None:
 def test_a_wish_that_is_not_known_stops_before_training(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
     assert lun("--base", OVERLAY, "lightning.callbacks.export.params.dtype=fp8", "-t") == 2
     assert "fp8" in capsys.readouterr().err
+    assert lun("--base", OVERLAY, "lightning.callbacks.export.params.max_shard_size=2GB", "-t") == 2
+    assert "max_shard_size is for folders" in capsys.readouterr().err
 
 
 def test_a_run_that_saved_nothing_is_refused(lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ from ldm.checkpoint.anatomy import Kind
 from ldm.checkpoint.export import Wish, export
 from ldm.checkpoint.model import Facts, Model
 from ldm.checkpoint.parts import FIRST_STAGE
+from ldm.checkpoint.pipeline import read_pipeline
 from ldm.checkpoint.write import write_safetensors
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import DDPMPath
@@ -144,6 +145,25 @@ def test_what_opens_is_what_was_built(exported: Exported) -> None:
         tokens = pipeline.tokenizer([PROMPT], padding="max_length", return_tensors="pt").input_ids
         assert tokens[0, :7].tolist() == [49406, 320, 1125, 539, 320, 2368, 49407]
         assert nearly(found.texts[0](tokens)[0], pipeline.text_encoder(tokens)[0])
+
+
+def test_networks_in_several_files_open_everywhere_with_the_same_tensors(exported: Exported, tmp_path: Path) -> None:
+    sharded, limit = tmp_path / "sharded", 2_000_000
+    assert convert([str(exported.folder), str(sharded), "--to", "diffusers", "--max-shard-size", "2MB"]) == 0
+    split = [part.parent for part in sharded.rglob("*.safetensors.index.json")]
+    assert {"unet", "text_encoder"} <= {folder.name for folder in split}
+    for folder in split:
+        shards = sorted(folder.glob("*-of-*.safetensors"))
+        assert len(shards) > 1 and len(shards) == len(list(folder.glob("*.safetensors")))
+        stored = [load_file(shard) for shard in shards]
+        sizes = [sum(value.nbytes for value in part.values()) for part in stored]
+        assert all(size <= limit or len(part) == 1 for size, part in zip(sizes, stored, strict=True))
+    whole, parts = opened(exported.folder, exported.family), opened(sharded, exported.family)
+    for name in ("unet", "vae", "text_encoder", *(["text_encoder_2"] if exported.family == "sdxl" else [])):
+        assert same(getattr(whole, name).state_dict(), getattr(parts, name).state_dict()), name
+    assert same(read_pipeline(sharded).state, read_pipeline(exported.folder).state)
+    assert convert([str(sharded), str(tmp_path / "a.safetensors"), "--to", "ldm"]) == 0
+    assert same(load_file(tmp_path / "a.safetensors"), load_file(exported.file))
 
 
 def test_tokenizers_come_in_the_form_of_every_version(exported: Exported) -> None:

@@ -38,6 +38,8 @@ def test_help_is_given_on_request_and_for_an_empty_line(line: str) -> None:
         ("a b.ckpt --to ldm --ema --no-ema", "CLI02", "--ema and --no-ema cannot be used together"),
         ("a b.ckpt --to ldm --format safetensors", "CLI02", "contradict each other"),
         ("a b --to diffusers --format ckpt", "CLI02", "--format is for --to ldm"),
+        ("a b.ckpt --to ldm --max-shard-size 2GB", "CLI02", "--max-shard-size is for --to diffusers"),
+        ("a b --to diffusers --max-shard-size", "CLI03", "--max-shard-size needs a value"),
         ("a b.ckpt --to diffusers", "CLI03", "is named like a file"),
         ("a model --to ldm", "CLI03", "model has no ending that programs look for"),
         ("a b.ckpt --to ldm --trust-pickel", "CLI03", "unknown option --trust-pickel"),
