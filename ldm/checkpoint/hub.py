@@ -26,11 +26,12 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
     Raises `Fault` MOD01 at once if the name is none, the hub does not answer, or it does not have the model.
     """
     repository, revision = _parsed(name)
-    if (folder := _cached(repository, revision)) and any(any(folder.glob(file)) for file in needed):
+    patterns = [*needed, *wanted]
+    if (folder := _cached(repository, revision, patterns)) and any(any(folder.glob(file)) for file in needed):
         return folder
     _require_hub(name, repository)
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=[*needed, *wanted]))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except (HfHubHTTPError, RepositoryNotFoundError, OSError) as error:
         why = f"{constants.ENDPOINT}: {(str(error) or type(error).__name__).splitlines()[0]}"
         raise Fault("MOD01", f'cannot download the model "{name}"', why=why) from error
@@ -39,7 +40,7 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
 def require_hub_id(name: str) -> None:
     """Raise the `Fault` MOD01 that loading the model `name` would end with, as far as that can be told at once."""
     repository, revision = _parsed(name)
-    if _cached(repository, revision) is None:
+    if _cached(repository, revision, (*PIPELINE, *BESIDE_PIPELINE)) is None:
         _require_hub(name, repository)
 
 
@@ -77,8 +78,11 @@ def unreachable() -> str:
     return ""
 
 
-def _cached(repository: str, revision: str | None) -> Path | None:
+def _cached(repository: str, revision: str | None, patterns: Sequence[str]) -> Path | None:
+    """The folder in the cache with all files of these names; without the names, one with fewer than all is none."""
     try:
-        return Path(snapshot_download(repository, revision=revision, local_files_only=True))
+        return Path(
+            snapshot_download(repository, revision=revision, allow_patterns=list(patterns), local_files_only=True)
+        )
     except LocalEntryNotFoundError:
         return None

@@ -1,9 +1,11 @@
 """Hub ids where there is no hub."""
 
+import json
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from huggingface_hub._tree_cache import TREE_CACHE_FORMAT_VERSION
 
 from ldm.checkpoint import hub
 from ldm.errors import Fault
@@ -11,7 +13,7 @@ from ldm.errors import Fault
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(hub, "_cached", lambda name, revision: None)
+    monkeypatch.setattr(hub, "_cached", lambda *asked: None)
     monkeypatch.setattr(hub, "snapshot_download", lambda *args, **options: pytest.fail("asked the hub"))
     return tmp_path
 
@@ -50,6 +52,29 @@ def test_a_path_is_not_looked_up_on_the_hub(empty_cache: Path, name: str) -> Non
 
 def test_what_is_cached_is_taken_without_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vocab.json").touch()
-    monkeypatch.setattr(hub, "_cached", lambda name, revision: tmp_path)
+    monkeypatch.setattr(hub, "_cached", lambda *asked: tmp_path)
     monkeypatch.setattr(hub, "unreachable", lambda: pytest.fail("asked the hub"))
     assert hub.hub_folder("org/model", ["vocab.json", "tokenizer.json"]) == tmp_path
+
+
+FILE = {"size": 0, "blob_id": "0"}
+
+
+def test_what_was_downloaded_in_part_is_found_again_without_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's library lists all files of a repository beside those that it has brought."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    home, commit = tmp_path / "models--org--model", "0" * 40
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(commit)
+    unet = home / "snapshots" / commit / "unet" / "diffusion_pytorch_model.safetensors"
+    unet.parent.mkdir(parents=True)
+    unet.touch()
+    listed = dict.fromkeys((f"unet/diffusion_pytorch_model.{kind}" for kind in ("safetensors", "bin")), FILE)
+    (home / "trees").mkdir()
+    tree = {"format_version": TREE_CACHE_FORMAT_VERSION, "files": listed}
+    (home / "trees" / f"{commit}.json").write_text(json.dumps(tree))
+    assert hub.pipeline_folder("org/model") == unet.parents[1]
+    hub.require_hub_id("org/model")

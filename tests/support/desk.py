@@ -1,0 +1,108 @@
+"""A folder in which every command of the pages can be typed as it stands: what they name is there, and tiny."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from support import bitsandbytes_stub
+from support.compvis import config_of, full_size, hollow_file
+from support.pages import ROOT
+from support.runs import TINY, make_pictures
+from support.small import single_file
+
+from ldm.modules.losses.vgg import PUBLIC_FILE, random_vgg
+from lun.trainer import run
+
+LINKS = ("main.py", "configs", "scripts", "docker", "docs", "pyproject.toml", "constraints.txt")
+OWN = """\
+extends: [{tiny}]
+data:
+  params:
+    train: {{params: {{data_root: {data}}}}}
+    validation: {{target: lun.data.local.Local, params: {{data_root: {data}, size: 8, flip_p: 0.0}}}}
+lightning:
+  trainer: {{max_steps: 4}}
+  callbacks:
+    image_logger:
+      target: lun.callbacks.ImageLogger
+      params: {{batch_frequency: 4, max_images: 1, prompts: [red noise], log_images_kwargs: {{ddim_steps: 1}}}}
+    periodic_checkpoint_overwrite:
+      target: lun.callbacks.Checkpoint
+      params: {{filename: every-2k-steps, every_n_train_steps: 2}}
+"""
+
+
+class Desk:
+    """The folder `at`, and how a layout of pictures is laid on it."""
+
+    def __init__(self, at: Path) -> None:
+        self.at = at
+        for name in LINKS:
+            (at / name).symlink_to(ROOT / name)
+        self.flat = make_pictures(at / "flat", 8)
+        self.kohya = at / "kohya"
+        (self.kohya / "2_noise").mkdir(parents=True)
+        for path in (self.flat / "img").iterdir():
+            (self.kohya / "2_noise" / path.name).symlink_to(path)
+        for name in ("CONFIGS.yaml", "YOURS.yaml"):
+            (at / name).write_text(OWN.format(tiny=TINY, data=self.flat))
+        self._weights()
+        self._code()
+
+    def _weights(self) -> None:
+        (self.at / "models").mkdir()
+        self.published("sd15").rename(self.at / "sd.safetensors")
+        small = single_file("sd1")
+        for name in ("FILE", "models/a.safetensors"):
+            save_file(small, self.at / name)
+        for name in ("models/v1-5.ckpt", "sd-v1-4.ckpt"):
+            torch.save({"state_dict": small}, self.at / name)
+        torch.save(random_vgg(), self.at / PUBLIC_FILE)
+
+    def published(self, model: str) -> Path:
+        """What the hub would give for a model of configs/models: a file of its names and shapes that takes no room."""
+        file = self.at / "models" / f"{model}.safetensors"
+        if not file.exists():
+            hollow_file(file, full_size(config_of([ROOT / "configs/models" / f"{model}.yaml"], self.flat)))
+        return file
+
+    def _code(self) -> None:
+        """What pages show as files to be written: a dataset, and a list of prompts."""
+        blocks = {name: (ROOT / name).read_text("utf-8") for name in ("lun/README.md", "lun/sample/README.md")}
+        (self.at / "lun" / "local").mkdir(parents=True)
+        (dataset,) = re.findall(r"```python\n(.*?)```", blocks["lun/README.md"], flags=re.DOTALL)
+        (self.at / "lun/local/colours.py").write_text(dataset)
+        (prompts,) = re.findall(r"```\n(# n negative.*?)```", blocks["lun/sample/README.md"], flags=re.DOTALL)
+        for long, short in (("--w 512 --h 768", "--w 64 --h 64"), ("--s 30", "--s 1")):
+            assert long in prompts
+            prompts = prompts.replace(long, short)
+        (self.at / "prompts.txt").write_text(prompts)
+
+    def lay(self, kohya: bool) -> None:
+        """DIR becomes a folder of this kind."""
+        (self.at / "DIR").unlink(missing_ok=True)
+        (self.at / "DIR").symlink_to(self.kohya if kohya else self.flat)
+
+    def train(self) -> None:
+        """logs/RUN, the newest run: four steps with snapshots of the averages."""
+        words = ["--base", "CONFIGS", "configs/options/ema-power.yaml", "--data_root", str(self.flat)]
+        words += ["model.params.ema_config.params.update_every=1", "lightning.callbacks.ema_snapshots.params.count=2"]
+        assert run([*words, "-t"]) == 0
+        (self.at / "logs/RUN").symlink_to((self.at / "logs/latest").resolve())
+
+
+def desk_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """The desk as working directory."""
+    monkeypatch.setenv("LUN_THREADS", "1")
+    monkeypatch.setenv("LUN_CACHE", str(place / "cache"))
+    bitsandbytes_stub.install(monkeypatch)
+    desk = Desk(place)
+    monkeypatch.chdir(place)
+    desk.train()
+    yield desk
+    for name in [name for name in sys.modules if name.startswith("lun.local")]:
+        del sys.modules[name]
