@@ -1,7 +1,7 @@
 """Every command that a page shows is typed as it stands; tools that are not here are stand-ins.
 
-Which kind a command is of decides `KINDS`; one of no kind fails. What needs a GPU, full-size weights or the hub is tried
-up to its plan. All of it happens in one process; the slow part types the commands for the program itself in a shell whose
+Which kind a command is of decides `KINDS`; one of no kind fails. What needs a GPU, full-size weights or the hub goes up
+to its plan. All of it happens in one process; the slow part types the commands for the program itself in a shell whose
 Python is that of the environment, as a reader would.
 """
 
