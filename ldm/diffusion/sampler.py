@@ -1,4 +1,4 @@
-"""Drawing samples: diffusers' solvers behind one call, on the path and prediction that the network was trained with."""
+"""Drawing samples: DDIM and diffusers' solvers behind one call, on a network's own path and prediction."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -74,35 +74,56 @@ def guided(
 
 
 def solver_for(path: DDPMPath, prediction: Prediction, scheduler: Scheduler, steps: int) -> Any:
-    """diffusers' scheduler for a path and prediction, set to a number of steps.
-
-    DDIM visits the timesteps that Stable Diffusion's does (evenly from 1 on, ending at the first alpha). The others,
-    and DDIM on a path without terminal signal, begin at the last one (Lin et al. 2023, arXiv 2305.08891, sec. 3.3).
-    """
+    """A solver with the interface of diffusers' schedulers for a path and prediction, set to a number of steps."""
     if not 1 <= steps <= path.timesteps:
         raise Fault("CFG03", f"{steps} sampling steps were asked for", why=f"there can be 1 to {path.timesteps}")
-    trailing = scheduler != "ddim" or path.zero_terminal_snr
-    settings: dict[str, Any] = {
-        "num_train_timesteps": path.timesteps,
-        "trained_betas": path.betas.tolist(),
-        "prediction_type": PREDICTION_TYPES[prediction],
-        "timestep_spacing": "trailing" if trailing else "leading",
-        # Already so, and once more changes nothing; but it keeps the solvers that divide by alpha off infinity.
-        "rescale_betas_zero_snr": path.zero_terminal_snr,
-    }
+    kind = solver_class(scheduler)
     if scheduler == "ddim":
-        # An offset would step past the last timestep when all of them are visited.
-        settings |= {"clip_sample": False, "set_alpha_to_one": False, "steps_offset": int(steps < path.timesteps)}
-    solver = solver_class(scheduler)(**settings)
-    solver.set_timesteps(steps)
+        return kind(path, prediction, torch.tensor(ddim_timesteps(path, steps)))
+    solver = kind(
+        num_train_timesteps=path.timesteps,
+        trained_betas=path.betas.tolist(),
+        prediction_type=PREDICTION_TYPES[prediction],
+        # Already so, and once more changes nothing; but it keeps the solvers that divide by alpha off infinity.
+        rescale_betas_zero_snr=path.zero_terminal_snr,
+    )
+    solver.set_timesteps(timesteps=trailing(path.timesteps, steps))
     return solver
+
+
+def ddim_timesteps(path: DDPMPath, steps: int) -> list[int]:
+    """Those that Stable Diffusion's DDIM visits, evenly from 1 on by a whole number, unless they begin far too low.
+
+    501 of 1000 would begin in the middle, with noise that the network knows to be a picture's. Then, and on a path
+    without terminal signal, they begin at the last one.
+    """
+    stride = path.timesteps // steps
+    offset = int(steps < path.timesteps)  # all of them end at 0
+    missed = path.timesteps - (stride * (steps - 1) + offset)
+    if path.zero_terminal_snr or missed > max(2 * stride, path.timesteps // 10):
+        return trailing(path.timesteps, steps)
+    return [stride * place + offset for place in reversed(range(steps))]
+
+
+def trailing(timesteps: int, steps: int) -> list[int]:
+    """`steps` of 0 to `timesteps` - 1, evenly down from the last one (Lin et al. 2023, arXiv 2305.08891, sec. 3.3).
+
+    diffusers adds up the distance between them, and so visits timestep -1 where the sum falls short (201, 998 of 1000).
+    """
+    return [round(timesteps * left / steps) - 1 for left in range(steps, 0, -1)]
 
 
 def solver_class(scheduler: Scheduler) -> Callable[..., Any]:
     """The class that a scheduler's name stands for, imported late: diffusers is heavy, and not every run samples."""
     import diffusers
 
-    names = {"ddim": "DDIMScheduler", "euler": "EulerDiscreteScheduler", "dpmpp": "DPMSolverMultistepScheduler"}
-    if scheduler not in names:
+    from ldm.diffusion.ddim import DDIM
+
+    known: dict[str, Callable[..., Any]] = {
+        "ddim": DDIM,
+        "euler": diffusers.EulerDiscreteScheduler,
+        "dpmpp": diffusers.DPMSolverMultistepScheduler,
+    }
+    if scheduler not in known:
         raise Fault("CFG03", f"there is no scheduler {scheduler!r}", why=f"it can be {', '.join(get_args(Scheduler))}")
-    return getattr(diffusers, names[scheduler])
+    return known[scheduler]

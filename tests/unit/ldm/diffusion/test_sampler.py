@@ -1,14 +1,17 @@
 """The sampler: networks that know the answer must arrive at it, by every scheduler and prediction."""
 
+from itertools import pairwise
+
 import pytest
 import torch
+from diffusers import DDIMScheduler
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import DDPMPath, column
 from ldm.diffusion.prediction import Prediction, target
-from ldm.diffusion.sampler import Scheduler, guided, sample
+from ldm.diffusion.sampler import Scheduler, ddim_timesteps, guided, sample, trailing
 from ldm.errors import Fault
 
 NOISE = torch.randn(2, 1, 3, 3, generator=torch.Generator().manual_seed(0))
@@ -16,6 +19,7 @@ X0 = torch.linspace(-1, 1, 18).reshape(2, 1, 3, 3)
 COND = Conditioning(context=torch.ones(2, 1, 1))
 UNCOND = Conditioning(context=torch.zeros(2, 1, 1))
 PATH = DDPMPath(100, linear_start=1e-4, linear_end=0.2)
+STABLE = DDPMPath(1000, linear_start=0.00085, linear_end=0.012)
 ZERO = DDPMPath(100, linear_start=1e-4, linear_end=0.2, zero_terminal_snr=True)
 ALL: list[Scheduler] = ["ddim", "euler", "dpmpp"]
 
@@ -77,6 +81,64 @@ def test_the_other_solvers_begin_at_the_last_timestep(scheduler: Scheduler) -> N
     network = Recording()
     sample(network, DDPMPath(1000), "eps", COND, None, NOISE, steps=4, scheduler=scheduler)
     assert [t[0].item() for _, t, _ in network.calls] == [999, 749, 499, 249]
+
+
+@pytest.mark.parametrize("scheduler", ALL)
+@pytest.mark.parametrize("steps", [20, 150, 201, 334, 500, 501, 750, 998, 999, 1000])
+def test_any_number_of_steps_draws_the_mean_and_spread_of_what_was_learned(scheduler: Scheduler, steps: int) -> None:
+    """A normal law of mean 2 and spread 0.5, whose probability flow has a closed form: a line from z at the last t."""
+    mean, spread = 2.0, 0.5
+
+    def network(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        alpha, sigma = (column(value, x_t) for value in STABLE.coefficients(t))
+        x0 = (mean * sigma**2 + alpha * spread**2 * x_t) / (alpha**2 * spread**2 + sigma**2)
+        return (x_t - alpha * x0) / sigma
+
+    def along(t: int, z: float) -> float:
+        alpha, sigma = (float(value) for value in STABLE.coefficients(torch.tensor([t])))
+        return alpha * mean + z * (alpha**2 * spread**2 + sigma**2) ** 0.5
+
+    noise = torch.tensor([[-1.0], [0.0], [1.0]])
+    drawn = sample(network, STABLE, "eps", COND, None, noise, steps=steps, scheduler=scheduler)
+    begin = along(999, 0.0)
+    exact = [along(0, (z - begin) / (along(999, 1.0) - begin)) for z in (-1.0, 0.0, 1.0)]
+    worst = 0.08 if steps == 20 else 0.02
+    torch.testing.assert_close(drawn, torch.tensor(exact)[:, None], rtol=0, atol=worst)
+
+
+@pytest.mark.parametrize("zero_terminal_snr", [False, True])
+def test_timesteps_go_down_from_near_the_last_one_by_nearly_the_same_for_every_number(zero_terminal_snr: bool) -> None:
+    path = DDPMPath(1000, zero_terminal_snr=zero_terminal_snr)
+    for steps in range(1, 1001):
+        for visited in (trailing(1000, steps), ddim_timesteps(path, steps)):
+            assert len(visited) == steps and 0 <= visited[-1] <= visited[0] <= 999
+            gaps = {a - b for a, b in pairwise(visited)}
+            assert not gaps or (min(gaps) >= 1 and max(gaps) - min(gaps) <= 1)
+            assert visited[0] >= (999 if zero_terminal_snr else min(900, 1000 - 2 * (1000 // steps)))
+
+
+@pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
+@pytest.mark.parametrize(("steps", "zero", "eta"), [(7, False, 0.0), (50, False, 1.0), (20, True, 0.5)])
+def test_ddim_is_diffusers_where_that_steps_evenly(prediction: Prediction, steps: int, zero: bool, eta: float) -> None:
+    if zero and prediction == "eps":
+        pytest.skip("noise says nothing where there is no signal")
+    path = DDPMPath(1000, linear_start=0.00085, linear_end=0.012, zero_terminal_snr=zero)
+    theirs = DDIMScheduler(
+        trained_betas=path.betas.tolist(),
+        prediction_type={"eps": "epsilon", "v": "v_prediction", "x0": "sample"}[prediction],
+        timestep_spacing="trailing" if zero else "leading",
+        rescale_betas_zero_snr=zero,
+        clip_sample=False,
+        set_alpha_to_one=False,
+        steps_offset=1,
+    )
+    theirs.set_timesteps(steps)
+    generators = [torch.Generator().manual_seed(4) for _ in range(2)]
+    x = NOISE
+    for t in theirs.timesteps:
+        x = theirs.step(0.5 * x, t, x, eta=eta, generator=generators[0]).prev_sample
+    ours = sample(Recording(), path, prediction, COND, None, NOISE, steps=steps, eta=eta, generator=generators[1])
+    torch.testing.assert_close(ours, x, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("scheduler", ALL)
