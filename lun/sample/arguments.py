@@ -1,6 +1,7 @@
 """What the command line of `python -m lun.sample` says."""
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -31,25 +32,32 @@ class Parser(argparse.ArgumentParser):
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The options by name. `Fault` CLI03 for what cannot be understood; SystemExit after `--help`."""
+    return build().parse_args(list(words))
+
+
+def build() -> Parser:
+    """The parser of the command line."""
     parser = Parser(prog=NAME, description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="what to draw")
     parser.add_argument("--prompts", dest="file", metavar="FILE", help="YAML, or a prompt a line")
     _pictures(parser.add_argument_group("pictures (a prompt's own settings in FILE win)"))
     _weights(parser.add_argument_group("weights"))
-    parser.add_argument("--batch", type=_positive, default=4, help="pictures drawn at once (4)")
+    parser.add_argument(
+        "--batch", type=_positive, default=4, help="pictures drawn at once (4); 1 draws each as if alone"
+    )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the networks (fp32)")
     parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
-    return parser.parse_args(list(words))
+    return parser
 
 
 def _pictures(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--count", type=_positive, default=1, help="pictures of each prompt (1)")
-    group.add_argument("--seed", type=int, default=42, help="of the first, counting up; -1 draws one (42)")
+    group.add_argument("--seed", type=_seed, default=42, help="of the first, counting up; -1 draws one (42)")
     group.add_argument("--steps", type=_positive, help="of the solver (the run's, else 50)")
-    group.add_argument("--guidance", type=float, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
+    group.add_argument("--guidance", type=_guidance, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
     group.add_argument("--scheduler", help="ddim, euler or dpmpp (ddim)")
     group.add_argument("--size", type=size, help="512 or 512x768, width first (the model's)")
     group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
@@ -63,13 +71,27 @@ def _weights(parser: argparse._ArgumentGroup) -> None:
 
 def size(text: str) -> tuple[int, int]:
     """(width, height) of `512` or `512x768`."""
-    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text)
+    match = re.fullmatch(r"([1-9]\d{0,5})(?:[xX]([1-9]\d{0,5}))?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size such as 512 or 512x768")
     return int(match[1]), int(match[2] or match[1])
 
 
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"\d+|-1", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on, nor -1")
+    return int(text)
+
+
+def _guidance(text: str) -> float:
+    """Raises ValueError, which argparse tells, for what is no number at all."""
+    found = float(text)
+    if not (math.isfinite(found) and found >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0 on")
+    return found
+
+
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
     return int(text)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.diffusion.sampler import Scheduler, solver_class
+from ldm.diffusion.sampler import Scheduler, solver_for
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.picture_size import pixels_per_latent
+from ldm.models.diffusion.preview import Sampling
 from lun.sample.prompts import Prompt
 
 DEFAULTS = {"steps": 50, "guidance": 7.5, "scheduler": "ddim", "negative": ""}
@@ -40,7 +41,7 @@ def list_pictures(
     """`--count` pictures of each prompt: its own settings, then the command line's, the run's and the defaults.
 
     Without a seed of its own a picture has `--seed` plus its place. Raises `Fault` CLI03 for sizes that the model
-    cannot draw, CFG03 for an unknown scheduler.
+    cannot draw, CFG03 for an unknown scheduler, and steps or guidance that cannot be.
     """
     side = model.image_size * pixels_per_latent(model)
     width, height = asked.size or (side, side)
@@ -72,7 +73,8 @@ def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
 
 
 def _require_possible(picture: Picture, model: DDPM) -> None:
-    solver_class(picture.scheduler)
+    how = Sampling(picture.steps, picture.guidance, scheduler=picture.scheduler)
+    solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
     step = pixels_per_latent(model)
     side = model.image_size * step
     size = f"{picture.width}x{picture.height}"

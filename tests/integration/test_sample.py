@@ -91,6 +91,16 @@ def test_prompts_come_from_a_file_too(trained: Path, tmp_path: Path) -> None:
     assert (second["width"], second["height"], second["steps"], second["guidance"]) == (16, 8, 1, 1.0)
 
 
+def test_a_picture_depends_on_its_batch_by_rounding_and_alone_not_at_all(trained: Path, tmp_path: Path) -> None:
+    line = [str(trained), "red noise", "--steps", "3", "--guidance", "4", "--negative", "blue"]
+    for name, more in {"4": ["--count", "5"], "1": ["--count", "5", "--batch", "1"], "one": ["--seed", "44"]}.items():
+        assert sample([*line, *more, "-o", str(tmp_path / name)]) == 0
+    for name in drawn_in(tmp_path / "4"):
+        together, alone = (torch.tensor(list(pixels(tmp_path / batch / name))) for batch in ("4", "1"))
+        assert (together - alone).abs().max() <= 1
+    assert pixels(tmp_path / "1/0002-44.png") == pixels(tmp_path / "one/0000-44.png")
+
+
 def test_half_precision_draws_nearly_the_same(trained: Path, tmp_path: Path) -> None:
     for dtype in ("fp32", "bf16"):
         line = [str(trained), "red noise", "--steps", "2", "--dtype", dtype, "-o", str(tmp_path / dtype)]

@@ -1,5 +1,6 @@
 """Pictures for people: inputs, reconstructions and samples. They draw from their own random streams."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Network, Objective
 from ldm.diffusion.sampler import Scheduler, sample
+from ldm.errors import Fault
 from ldm.models.diffusion.picture_size import Sides
 
 
@@ -55,12 +57,20 @@ def previewing(model: Previewed) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How samples are drawn: solver and its steps, guidance scale (1 is none) and, for noise within sampling, eta."""
+    """How samples are drawn: solver and its steps, guidance scale (1 is none) and, for noise within sampling, eta.
+
+    Raises `Fault` CFG03 for a guidance or an eta that is no finite number from 0 on.
+    """
 
     steps: int = 50
     guidance: float = 1.0
     eta: float = 0.0
     scheduler: Scheduler = "ddim"
+
+    def __post_init__(self) -> None:
+        for name in ("guidance", "eta"):
+            if not (math.isfinite(value := getattr(self, name)) and value >= 0):
+                raise Fault("CFG03", f"{name}={value} of samples", why="it has to be a finite number from 0 on")
 
 
 def sample_captions(

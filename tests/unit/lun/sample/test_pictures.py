@@ -44,10 +44,18 @@ def test_a_batch_holds_neighbours_that_are_drawn_alike(model: LatentDiffusion) -
     assert found == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
-@pytest.mark.parametrize("line", ["--size 9", "--size 8x3", "--scheduler plms"])
+@pytest.mark.parametrize("line", ["--size 9", "--size 8x3", "--scheduler plms", "--steps 1001"])
 def test_what_cannot_be_drawn_is_refused_before_anything_is(line: str, model: LatentDiffusion) -> None:
     with pytest.raises(Fault):
         listed(model, line)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"guidance": float("nan")}, {"guidance": -1.0}, {"steps": 0}, {"width": -8}], ids=str
+)
+def test_what_a_prompt_says_itself_is_judged_too(settings: dict[str, float], model: LatentDiffusion) -> None:
+    with pytest.raises(Fault):
+        listed(model, "", Prompt("a", settings))
 
 
 def test_the_parameters_are_those_of_web_uis() -> None:
