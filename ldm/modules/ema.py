@@ -67,7 +67,7 @@ class LitEma:
         total_steps: int | None = None,
         examples_per_step: int | None = None,
     ) -> None:
-        law = half_life(half_life_steps, half_life_images, examples_per_step)
+        law = half_life(half_life_steps, half_life_images, examples_per_step, profile)
         self.profile = profile or law or ConstantDecay(decay, warmup)
         begin = start_step(start, total_steps)
         warn_if_short(self.profile, begin, total_steps)

@@ -10,6 +10,8 @@ from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, largest_i
 log = logging.getLogger(__name__)
 
 WHERE = "model.params.ema_config"
+TOLD_FROM = 0.03
+"""The share of its distance to the weights by which an interval may move an average without a word about it."""
 
 
 def start_step(start: int | str, total_steps: int | None) -> int:
@@ -64,12 +66,17 @@ def warn_if_short(profile: Profile, start: int, total_steps: int | None) -> None
         )
 
 
-def half_life(steps: float | None, images: float | None, examples_per_step: int | None) -> HalfLife | None:
-    """The law of a half-life in optimizer steps or in images; None where neither is given."""
+def half_life(
+    steps: float | None, images: float | None, examples_per_step: int | None, other: Profile | None = None
+) -> HalfLife | None:
+    """The law of a half-life in optimizer steps or in images; None where neither is given, `other` or not."""
     if steps is None and images is None:
         return None
     if steps is not None and images is not None:
         raise Fault("CFG08", "a half-life is given in steps and in images", where=WHERE, fix="leave out one of them")
+    if other is not None:
+        what = "an EMA has one decay law, and both a profile and a half-life are given"
+        raise Fault("CFG08", what, where=WHERE, fix="leave out one of them")
     if images is not None:
         if examples_per_step is None:
             raise Fault("CFG08", "a half-life in images needs the size of a step", where=WHERE, fix="half_life_steps")
@@ -94,4 +101,24 @@ def settle_interval(update_every: int | str, profiles: Sequence[Profile], steps:
         return interval
     if not isinstance(update_every, int) or isinstance(update_every, bool) or update_every < 1:
         raise ValueError(f"update_every must be 'auto' or a number of steps from 1 on, got {update_every!r}")
+    tell_if_wide(update_every, profiles, steps)
     return update_every
+
+
+def tell_if_wide(interval: int, profiles: Sequence[Profile], steps: int | None) -> None:
+    """Say what an interval costs against an update every step where that is much, and which interval would be harmless.
+
+    For a constant decay d that is (N - 1)(1 - d) / 2 of the average's distance to the weights.
+    """
+    length = steps or math.inf
+    error = max(profile.interval_error(interval, length) for profile in profiles)
+    if error <= TOLD_FROM:
+        return
+    harmless = min(profile.interval_bound(length) for profile in profiles)
+    log.info(
+        "note: update_every: %d moves the EMA by about %.2g %% of its distance to the weights, against an update every "
+        "step; at most %d would be harmless",
+        interval,
+        100 * error,
+        max(1, math.floor(harmless * (1 + 1e-9))),
+    )

@@ -130,7 +130,12 @@ def test_a_half_life_in_images_is_one_in_steps_of_so_many_images() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"half_life_images": 10.0}, {"half_life_images": 10.0, "half_life_steps": 1.0, "examples_per_step": 2}]
+    "given",
+    [
+        {"half_life_images": 10.0},
+        {"half_life_images": 10.0, "half_life_steps": 1.0, "examples_per_step": 2},
+        {"half_life_steps": 10.0, "profile": PowerDecay(0.1)},
+    ],
 )
 def test_a_half_life_that_cannot_be_meant_is_refused(given) -> None:
     with pytest.raises(Fault):
@@ -141,6 +146,21 @@ def test_auto_says_what_its_interval_costs(caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level(logging.INFO)
     LitEma(network(), decay=0.999, warmup=False, update_every="auto")
     assert "every 10 steps (auto)" in caplog.text and "about 0.45 %" in caplog.text
+
+
+def test_an_interval_that_is_too_wide_for_the_decay_is_told_with_a_harmless_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    LitEma(network(), decay=0.99, warmup=False, update_every=10)
+    assert "moves the EMA by about 4.5 % of its distance" in caplog.text and "at most 1 would be" in caplog.text
+
+
+@pytest.mark.parametrize("how", [{"update_every": 1}, {"decay": 0.9999}, {"decay": 0.9995, "update_every": 100}])
+def test_of_an_interval_that_costs_little_nothing_is_told(caplog: pytest.LogCaptureFixture, how: dict) -> None:
+    caplog.set_level(logging.INFO)
+    LitEma(network(), **{"warmup": False, **how})
+    assert "update_every" not in caplog.text
 
 
 @pytest.mark.parametrize("interval", [10, 100])
