@@ -61,6 +61,17 @@ def find_weights(given: str | Path) -> Path:
     return pipeline_folder(str(given))
 
 
+def require_one_start(from_scratch: bool, ckpt_path: str | None) -> None:
+    """Raise `Fault` CFG08 for a part that is to start from noise and from a file."""
+    if from_scratch and ckpt_path:
+        raise Fault(
+            "CFG08",
+            f"from_scratch and ckpt_path {ckpt_path} contradict each other",
+            why="a part starts from random weights or from those of a file",
+            fix="leave out one of them",
+        )
+
+
 def architecture(ckpt_path: str | Path, component: str) -> dict[str, Any]:
     """The `config.json` of a component where `ckpt_path` is a folder that has one; {} for a file or an absent path."""
     path = Path(ckpt_path)

@@ -19,7 +19,7 @@ from lun.data.example import Example
 from lun.data.images import DECODING, RESAMPLING, Interpolation, cut_box, decode, fit, flip, header_size, to_array
 from lun.data.index_sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
-from lun.data.masks import MaskKind, mask_file, read_mask
+from lun.data.masks import MaskKind, mask_file, read_mask, require_masks
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, checked
 from lun.data.selection import Choice, Split, Subset, select
@@ -46,7 +46,6 @@ class Local:
                           takes what is opaque; a picture without either counts everywhere
     icc                   `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its
                           numbers for sRGB
-    mode                  accepted for files of 2022 (`train` or `val`), without effect
 
     What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
     `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
@@ -71,7 +70,6 @@ class Local:
         allow_empty_captions: bool = False,
         mask: MaskKind | None = None,
         icc: ColourManagement = "convert",
-        mode: str | None = None,
     ) -> None:
         _check(size, interpolation, flip_p, limit_images, repeats, icc)
         self.size = size
@@ -95,6 +93,7 @@ class Local:
         )
         self.selection = select(data_root, choice)
         self.root = self.selection.root
+        require_masks(self.root, mask)
         self.table = self.selection.table
         self.rows = self.selection.rows
         """the rows of `table` that are examples, in their order"""

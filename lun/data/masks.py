@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ldm.errors import Fault
 from lun.data.colours import eight_bits
 from lun.data.images import decode, opened, upright
 
@@ -29,6 +30,17 @@ def read_mask(path: Path, root: Path, kind: MaskKind, cut: Callable[[Image.Image
     if found is None:
         return None
     return torch.from_numpy(np.array(cut(found.convert("L")))).float().div_(255)
+
+
+def require_masks(root: Path, kind: MaskKind | None) -> None:
+    """Raise `Fault` CFG08 where masks are asked for and there is no folder of them."""
+    if kind == "folder" and not (root / FOLDER).is_dir():
+        raise Fault(
+            "CFG08",
+            f"mask: folder was asked for, and {root} has no folder {FOLDER}",
+            why="every picture would count everywhere, as without masks",
+            fix=f"{root / FOLDER}/NAME.png for each picture, white where it counts; or without mask",
+        )
 
 
 def mask_file(path: Path, root: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,8 @@ class DataModuleFromConfig(LightningDataModule):
                             their captions, on disk: true, or settings of `Cache`
     max_bad_fraction        share of the pictures that may turn out unreadable in a run; each is replaced and listed
     num_workers             loader processes a rank; by default as many as `batch_size`, at most one for each CPU
-    shuffle_test_loader     read the test set in a shuffled order (always the same one)
-    shuffle_val_dataloader  the same for the validation set
-    wrap, use_worker_init_fn  accepted for files of 2022, without effect: every dataset is wrapped, every worker guarded
+    shuffle_val_dataloader  read the validation set in a shuffled order (always the same one)
+    test, predict           not read by training; `lun.inspect --split test` shows them
     """
 
     def __init__(
@@ -59,9 +59,6 @@ class DataModuleFromConfig(LightningDataModule):
         buckets: BucketSettings | None = None,
         cache: bool | CacheSettings | None = None,
         max_bad_fraction: float = 0.01,
-        wrap: bool = False,
-        use_worker_init_fn: bool = False,
-        shuffle_test_loader: bool = False,
         shuffle_val_dataloader: bool = False,
     ) -> None:
         super().__init__()
@@ -73,11 +70,12 @@ class DataModuleFromConfig(LightningDataModule):
             raise Fault("CFG08", f"data.params.max_bad_fraction cannot be {max_bad_fraction}", why="it takes 0 to 1")
         splits = {"train": train, "validation": validation, "test": test, "predict": predict}
         self.recipes: dict[str, Recipe] = {split: recipe for split, recipe in splits.items() if recipe is not None}
+        _refuse_repeats(self.recipes)
         self.batch_size = batch_size
         self.cache = Cache.read(cache)
         at_most = 0 if self.cache else min(batch_size, available_cpus())  # moments take longer to send than to read
         self.num_workers = at_most if num_workers is None else num_workers
-        self.shuffled = {"test": shuffle_test_loader, "validation": shuffle_val_dataloader}
+        self.shuffled = {"validation": shuffle_val_dataloader}
         self.buckets = None if buckets is None else Buckets.read(buckets)
         self.max_bad_fraction = max_bad_fraction
         self.datasets: dict[str, Any] = {}
@@ -144,7 +142,10 @@ class DataModuleFromConfig(LightningDataModule):
         return Order(_examples(self.dataset("train")), self.seed)
 
     def describe(self) -> None:
-        """Say once how the training set is cut, where that is not plain."""
+        """Say once how the training set is cut, where that is not plain, and which sets nothing reads."""
+        for split in ("test", "predict"):
+            if self.has(split):
+                log.info("note: data.params.%s is not read: a run trains and validates", split)
         if self.buckets is not None:
             for line in self.table("train").lines(self.global_batch, Offers(self.dataset("train")).path):
                 log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
@@ -263,6 +264,15 @@ class DataModuleFromConfig(LightningDataModule):
     def _settings(self, split: str) -> dict[str, Any]:
         given = self.recipes[split].get("dataloader_params") or {}
         return {"num_workers": self.num_workers} | loader_settings(given, f"data.params.{split}.dataloader_params")
+
+
+def _refuse_repeats(recipes: Mapping[str, Recipe]) -> None:
+    """Raise `Fault` CFG08 for repeats beyond training; those of folders and descriptions count there alone as well."""
+    for split, recipe in recipes.items():
+        if split != "train" and (recipe.get("params") or {}).get("repeats", 1) != 1:
+            where = f"data.params.{split}.params.repeats"
+            why = "it reads each picture once, so that its losses stay means over the pictures"
+            raise Fault("CFG08", f"{where} has no effect", where=where, why=why, fix="delete the line")
 
 
 def _examples(dataset: Any) -> int | np.ndarray:

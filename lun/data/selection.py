@@ -126,6 +126,9 @@ def _chain(root: Path, found: Found, told: Table, choice: Choice) -> list[Filter
         made += [*filters.whole(), *Presence(root).filters()]
     if choice.split is not None:
         made.append(_subset(choice.split, choice.subset))
+    elif choice.subset is not None:
+        what = f"subset: {choice.subset} says which part of a split, and there is no split"
+        raise Fault("CFG08", what, fix="split: {fraction: 0.02}   beside it, or without subset")
     made += _by_metadata(rules, _sizes(root, found.table), told)
     if choice.captions_required and found.layout != "board":
         made.append(Filter("no_caption", "without a caption", lambda table, _: has_caption(table)))

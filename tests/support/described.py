@@ -5,6 +5,7 @@ import inspect
 import threading
 import types
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import PurePath
 from typing import Any
 
@@ -35,7 +36,7 @@ class _Description:
             return _tensor(value)
         if isinstance(value, np.ndarray):
             return value.shape, str(value.dtype), hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        if isinstance(value, (PurePath, torch.dtype, torch.device)) or inspect.isclass(value):
+        if isinstance(value, (PurePath, timedelta, torch.dtype, torch.device)) or inspect.isclass(value):
             return str(value)
         if id(value) in self.places:
             return "again", self.places[id(value)]

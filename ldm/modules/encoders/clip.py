@@ -12,7 +12,7 @@ from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.hub import hub_folder
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import COND_STAGE, part_of
-from ldm.checkpoint.source import find_source, read_config
+from ldm.checkpoint.source import find_source, read_config, require_one_start
 from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
@@ -30,7 +30,6 @@ class FrozenCLIPEmbedder(nn.Module):
 
     version     folder of the encoder or of a whole pipeline, or a hub id; gives architecture, and weights where no
                 whole checkpoint gives them
-    device      has no effect: the trainer places the model; old configs name it
     max_length  tokens a caption; longer ones are cut, shorter ones padded. 150, 225, ... read a caption in chunks of 75
                 that end between tags, each with a start and an end of its own
     tokenizer   `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
@@ -43,7 +42,6 @@ class FrozenCLIPEmbedder(nn.Module):
     def __init__(
         self,
         version: str = CLIP_L,
-        device: str | None = None,
         max_length: int = 77,
         tokenizer: str = BUILT_IN,
         from_scratch: bool = False,
@@ -52,6 +50,7 @@ class FrozenCLIPEmbedder(nn.Module):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        require_one_start(from_scratch, ckpt_path)
         self.max_length = max_length
         self.layer = layer
         self.from_scratch = from_scratch

@@ -10,6 +10,7 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProject
 
 from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
+from ldm.checkpoint.source import require_one_start
 from ldm.checkpoint.state import State
 from ldm.checkpoint.text_keys import (
     BELOW,
@@ -111,8 +112,8 @@ class OpenCLIPText(nn.Module):
 class FrozenOpenCLIPEmbedder(OpenCLIPText):
     """Captions to the states of ViT-H's last layer but one, as Stable Diffusion 2.x wants them.
 
-    The network ends there, which saves a layer. `arch`, `device` and `freeze` have no effect, old configs name them;
-    what is frozen is its owner's decision.
+    The network ends there, which saves a layer. `arch`, `freeze` and `layer` take what is so anyway, since configs
+    name them; whether it is trained is its owner's decision (`cond_stage_trainable`).
 
     version     folder of a pipeline, or a hub id; read only where neither `ckpt_path` nor a checkpoint has weights
     max_length  tokens a caption, see `FrozenCLIPEmbedder`
@@ -124,17 +125,17 @@ class FrozenOpenCLIPEmbedder(OpenCLIPText):
 
     def __init__(
         self,
-        arch: str = "ViT-H-14",
+        arch: Literal["ViT-H-14"] = "ViT-H-14",
         version: str = SD2,
-        device: str | None = None,
         max_length: int = 77,
-        freeze: bool = True,
+        freeze: Literal[True] = True,
         layer: Literal["penultimate"] = "penultimate",
         tokenizer: str = BUILT_IN,
         from_scratch: bool = False,
         ckpt_path: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        require_one_start(from_scratch, ckpt_path)
         super().__init__(VIT_H, config, tokenizer, max_length, from_scratch, ckpt_path or version)
 
     def forward(self, captions: list[str]) -> Conditioning:
@@ -147,19 +148,19 @@ class FrozenOpenCLIPEmbedder2(OpenCLIPText):
 
     def __init__(
         self,
-        arch: str = "ViT-bigG-14",
+        arch: Literal["ViT-bigG-14"] = "ViT-bigG-14",
         version: str | None = None,
-        device: str | None = None,
         max_length: int = 77,
-        freeze: bool = True,
+        freeze: Literal[True] = True,
         layer: Literal["penultimate"] = "penultimate",
-        always_return_pooled: bool = True,
-        legacy: bool = False,
+        always_return_pooled: Literal[True] = True,
+        legacy: Literal[False] = False,
         tokenizer: str = BUILT_IN,
         from_scratch: bool = False,
         ckpt_path: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        require_one_start(from_scratch, ckpt_path)
         super().__init__(BIG_G, config, tokenizer, max_length, from_scratch, ckpt_path or version)
 
     def forward(self, captions: list[str]) -> Conditioning:

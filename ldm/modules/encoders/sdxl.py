@@ -11,6 +11,7 @@ from ldm.checkpoint.families import Unconditional
 from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import CONDITIONER
+from ldm.checkpoint.source import require_one_start
 from ldm.checkpoint.state import State
 from ldm.checkpoint.whole import open_checkpoint
 from ldm.diffusion.conditioning import Conditioning
@@ -47,6 +48,7 @@ class SDXLConditioner(nn.Module):
         unconditional: Unconditional = "zeros",
     ) -> None:
         super().__init__()
+        require_one_start(from_scratch, ckpt_path)
         self.unconditional = unconditional
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ldm.checkpoint.hollow import is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import COND_STAGE, part_of
-from ldm.checkpoint.source import find_source
+from ldm.checkpoint.source import find_source, require_one_start
 from ldm.checkpoint.state import State
 from ldm.diffusion.conditioning import Conditioning
 
@@ -34,6 +34,7 @@ class HashedWordEmbedder(nn.Module):
         ckpt_path: str | None = None,
     ) -> None:
         super().__init__()
+        require_one_start(from_scratch, ckpt_path)
         self.max_length = max_length
         self.buckets = buckets
         self.from_scratch = from_scratch

@@ -78,6 +78,14 @@ class LPIPSWithDiscriminator(nn.Module):
         self.logvar = nn.Parameter(torch.tensor(float(logvar_init)), requires_grad=learn_logvar)
         self.discriminator = NLayerDiscriminator(disc_in_channels, n_layers=disc_num_layers)
         self.perceptual_loss: LPIPS | None = None
+        if perceptual_path and (perceptual_features == "random" or not perceptual_weight > 0):
+            raise Fault(
+                "CFG08",
+                f"perceptual_path {perceptual_path} would not be read",
+                where="model.params.lossconfig.params.perceptual_path",
+                why="perceptual_features: random, or a perceptual_weight of 0, does without it",
+                fix="leave out one of them",
+            )
         if perceptual_weight > 0:
             if not perceptual_path and perceptual_features != "random":
                 raise no_features()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ldm.checkpoint.hollow import hollow, is_hollow
 from ldm.checkpoint.load import load_part
 from ldm.checkpoint.parts import UNET, part_of
-from ldm.checkpoint.source import architecture, find_source
+from ldm.checkpoint.source import architecture, find_source, require_one_start
 from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
 from ldm.checkpoint.unet_keys import compvis_unet_names
@@ -39,6 +39,7 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         _refuse_unknown(config)
+        require_one_start(from_scratch, ckpt_path)
         source = find_source(ckpt_path, "unet") if ckpt_path and not is_hollow() else None
         stored = source.config if source else architecture(ckpt_path, "unet") if ckpt_path else {}
         self.from_scratch = from_scratch

@@ -3,8 +3,8 @@
 from ldm.errors import Fault
 from lun.config.compat.callbacks import callbacks
 from lun.config.compat.conditioning import conditioning
-from lun.config.compat.data import data
 from lun.config.compat.differences import differences
+from lun.config.compat.idle import idle
 from lun.config.compat.loggers import loggers
 from lun.config.compat.model import model
 from lun.config.compat.rewriting import Upgrade
@@ -12,7 +12,7 @@ from lun.config.compat.targets import targets
 from lun.config.compat.trainer import trainer
 from lun.config.load import Merged
 
-_STEPS = (differences, callbacks, loggers, data, targets, trainer, model, conditioning)
+_STEPS = (differences, callbacks, loggers, idle, targets, trainer, model, conditioning)
 
 
 def upgrade(merged: Merged) -> tuple[Merged, list[str], list[Fault]]:

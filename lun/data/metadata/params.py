@@ -105,7 +105,23 @@ def checked(
         if key in _TAGS:
             params[key] = tags_given(value, f"{name}.{key}")
         _check_value(key, value, f"{name}.{key}")
+    _tell_idle(params, name)
     return params
+
+
+_NEEDS: Mapping[str, tuple[tuple[str, ...], Any]] = {
+    "text_p": (("words",), "either"),
+    "tag_bonus_scores": (("min_score",), None),
+    "keep_tags": (("shuffle_tag_p", "tag_dropout_p", "tag_dropout", "prefix_dropout"), None),
+}
+"""Setting -> without which others it says nothing, and the value that these have to have (None: any)."""
+
+
+def _tell_idle(params: Mapping[str, Any], name: str) -> None:
+    for key, (others, value) in _NEEDS.items():
+        if key in params and not any(other in params and value in (None, params[other]) for other in others):
+            wanted = " or ".join(others) if value is None else f"{others[0]}: {value}"
+            log.warning("warning[CFG08]: %s.%s has no effect without %s", name, key, wanted)
 
 
 _TAGS = ("ratings", "blacklist_tags", "require_tags", "non_caption_tags", "non_caption_tag_prefixes")

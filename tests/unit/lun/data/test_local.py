@@ -16,6 +16,7 @@ from ldm.errors import Fault
 from lun.data.columnar import Columnar
 from lun.data.listing import EXTENSIONS
 from lun.data.local import Local
+from lun.data.metadata.params import MetadataParams, checked
 from lun.data.overlap import warn_of_overlap
 
 
@@ -424,3 +425,28 @@ def test_filters_by_tags_can_leave_the_text_alone(tmp_path):
 
 def test_a_folder_answers_what_samplers_and_caches_ask(tmp_path):
     assert isinstance(Local(str(put(tmp_path, "a.png", "a.txt"))), Columnar)
+
+
+def test_a_part_of_no_split_is_refused(tmp_path):
+    with pytest.raises(Fault, match="there is no split"):
+        Local(str(put(tmp_path, "a.png", "a.txt")), subset="train")
+
+
+def test_masks_of_which_there_is_no_folder_are_refused(tmp_path):
+    with pytest.raises(Fault, match="has no folder mask"):
+        Local(str(put(tmp_path, "a.png", "a.txt")), mask="folder")
+
+
+@pytest.mark.parametrize(
+    "rules, told",
+    [
+        ({"text_p": 0.5}, "text_p has no effect without words: either"),
+        ({"text_p": 0.5, "words": "either"}, ""),
+        ({"keep_tags": 1, "tag_dropout_p": 0.1}, ""),
+        ({"keep_tags": 1}, "keep_tags has no effect without shuffle_tag_p or"),
+        ({"tag_bonus_scores": {"a": 1.0}}, "tag_bonus_scores has no effect without min_score"),
+    ],
+)
+def test_a_rule_that_says_nothing_without_another_is_told(caplog, rules, told):
+    checked(rules, MetadataParams, "metadata_params")
+    assert (told in caplog.text) if told else not caplog.text

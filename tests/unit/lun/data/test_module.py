@@ -266,3 +266,10 @@ def test_cached_moments_are_read_without_workers_unless_asked_for():
 def test_a_share_of_bad_pictures_is_a_share():
     with pytest.raises(Fault, match="max_bad_fraction"):
         data(max_bad_fraction=5)
+
+
+def test_repeats_of_a_set_that_is_read_once_are_refused_by_name():
+    again = {"target": recipe(2)["target"], "params": {"repeats": 3}}
+    with pytest.raises(Fault) as caught:
+        data(validation=again)
+    assert caught.value.what == "data.params.validation.params.repeats has no effect"

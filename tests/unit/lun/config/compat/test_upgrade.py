@@ -313,7 +313,7 @@ def test_an_old_configuration_keeps_its_ema_and_is_told_what_differs():
 def test_the_mode_of_the_first_local_dataset_goes():
     config, notes, _ = upgraded(OLD)
     assert "mode" not in config["data"]["params"]["train"]["params"]
-    assert "mode: train of lun.data.local.LocalBase is ignored" in notes
+    assert "mode: train of lun.data.local.LocalBase is ignored: data.params.train" in notes
 
 
 @pytest.mark.parametrize("params", [{"use_ema": False}, {"ema_decay": 0.9}, {"ema_config": {"target": "a.B"}}])
@@ -341,3 +341,20 @@ def test_a_slash_after_an_old_metric_is_taken_off_a_saver_that_has_its_target_fr
 def test_upgrading_twice_changes_nothing_more():
     once, _, _ = upgraded(OLD)
     assert upgraded(once)[0] == once
+
+
+def test_parameters_of_2022_without_effect_are_dropped_wherever_they_stand():
+    encoder = {
+        "target": "ldm.modules.encoders.modules.FrozenCLIPEmbedder",
+        "params": {"device": "cuda", "version": "a"},
+    }
+    config, notes, _ = upgraded(
+        {
+            "model": {"params": {"cond_stage_config": encoder}},
+            "data": {"target": "main.DataModuleFromConfig", "params": {"wrap": False, "use_worker_init_fn": True}},
+        }
+    )
+    assert config["model"]["params"]["cond_stage_config"]["params"] == {"version": "a"}
+    assert config["data"]["params"] == {}
+    assert "device: cuda of ldm.modules.encoders.modules.FrozenCLIPEmbedder is ignored" in notes
+    assert "use_worker_init_fn: True" in notes and "wrap" not in notes

@@ -1,0 +1,306 @@
+"""Every parameter of every constructor that a config can name changes what is built, or is refused by name."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import torch
+import yaml
+from lightning.pytorch import Callback, LightningDataModule
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins import Precision
+from lightning.pytorch.strategies import Strategy
+from support.described import described
+from support.runs import TINY
+from torch import nn
+
+import ldm
+import lun
+from ldm.diffusion.loss import Absolute
+from ldm.diffusion.masks import RandomRectangles
+from ldm.diffusion.noise import Offset
+from ldm.diffusion.objective import Objective
+from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.timesteps import Range
+from ldm.diffusion.weighting import MinSNR
+from ldm.errors import Fault
+from ldm.modules.ema_profiles import PowerDecay
+from lun.config.schema import alternatives
+from lun.config.signature import Parameter, accepted_by
+from lun.data.buckets import Buckets
+from lun.data.caching import Cache
+
+ROOMS = (
+    "ldm.diffusion",
+    "ldm.lr_scheduler",
+    "ldm.models",
+    "ldm.modules",
+    "lun.callbacks",
+    "lun.data",
+    "lun.loggers",
+    "lun.strategies",
+)
+KINDS = (nn.Module, Callback, Logger, LightningDataModule, Strategy, Precision)
+SETTINGS = (Buckets, Cache)
+MODEL: Mapping[str, Any] = yaml.safe_load(TINY.read_text("utf-8"))["model"]["params"]
+SMALL_TEXT = {
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "projection_dim": 8,
+}
+CYCLE = {"warm_up_steps": [2], "f_min": [0.1], "f_max": [1.0], "f_start": [0.0], "cycle_lengths": [9]}
+UNET = {
+    "image_size": 4,
+    "in_channels": 4,
+    "out_channels": 4,
+    "model_channels": 32,
+    "num_res_blocks": 1,
+    "attention_resolutions": [1],
+    "channel_mult": [1, 2],
+    "num_heads": 2,
+    "context_dim": 8,
+    "use_spatial_transformer": True,
+}
+BASE: Mapping[str, Mapping[str, Any]] = {
+    "ldm.diffusion.timesteps.Range": {"low": 1, "high": 9},
+    "ldm.diffusion.timesteps.Stratified": {"global_batch": 4},
+    "ldm.lr_scheduler.LambdaLinearScheduler": CYCLE,
+    "ldm.lr_scheduler.LambdaWarmUpCosineScheduler2": CYCLE,
+    "ldm.lr_scheduler.LambdaWarmUpCosineScheduler": {
+        "warm_up_steps": 2,
+        "lr_min": 0.1,
+        "lr_max": 1.0,
+        "lr_start": 0.0,
+        "max_decay_steps": 9,
+    },
+    "ldm.lr_scheduler.WarmupCosine": {"total_steps": 9},
+    "ldm.lr_scheduler.WarmupLinear": {"total_steps": 9},
+    "ldm.models.autoencoder.AutoencoderKL": MODEL["first_stage_config"]["params"],
+    "ldm.models.diffusion.ddpm.DDPM": {"unet_config": MODEL["unet_config"], "image_size": 4},
+    "ldm.models.diffusion.ddpm.LatentDiffusion": {
+        name: MODEL[name] for name in ("unet_config", "image_size", "first_stage_config", "cond_stage_config")
+    },
+    "ldm.modules.ema.LitEma": {"parameters": nn.Linear(2, 2)},
+    "ldm.modules.ema_profiles.HalfLife": {"steps": 9.0},
+    "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
+    "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
+    "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
+    "ldm.modules.encoders.sdxl.SDXLConditioner": {"from_scratch": True, "clip": SMALL_TEXT, "open_clip": SMALL_TEXT},
+    "ldm.modules.encoders.words.HashedWordEmbedder": {"from_scratch": True},
+    "ldm.modules.losses.contperceptual.LPIPSWithDiscriminator": {"disc_start": 1, "perceptual_features": "random"},
+    "ldm.modules.networks.compvis.UNetModel": UNET,
+    "ldm.modules.networks.unet.UNet": MODEL["unet_config"]["params"],
+    "lun.callbacks.checkpointing.Checkpoint": {"filename": "a", "every_n_train_steps": 3},
+    "lun.data.buckets.Buckets": {"resolutions": (512,)},
+    "lun.data.module.DataModuleFromConfig": {"batch_size": 2},
+}
+"""What a class is built with where its parameters are needed, or its parts are better small."""
+
+
+OTHER: Mapping[str, Any] = {
+    "ckpt_path": "weights.safetensors",
+    "config": {**SMALL_TEXT, "num_hidden_layers": 2},
+    "clip": {**SMALL_TEXT, "num_hidden_layers": 2},
+    "open_clip": {**SMALL_TEXT, "num_hidden_layers": 2},
+    "ema_config": {"target": "ldm.modules.ema.LitEma", "params": {"decay": 0.5}},
+    "optimizer_config": {"target": "torch.optim.SGD"},
+    "scheduler_config": {"target": "ldm.lr_scheduler.WarmupConstant"},
+    "lossconfig": {"target": "ldm.modules.losses.LPIPSWithDiscriminator", "params": {"disc_start": 1}},
+    "ddconfig": {**MODEL["first_stage_config"]["params"]["ddconfig"], "ch_mult": [1, 1, 2]},
+    "unet_config": {"target": "ldm.modules.networks.unet.UNet"},
+    "first_stage_config": {"target": "ldm.models.autoencoder.AutoencoderKL"},
+    "cond_stage_config": {"target": "ldm.modules.encoders.words.HashedWordEmbedder", "params": {"dim": 4}},
+    "train": {"target": "lun.data.local.Local"},
+    "validation": {"target": "lun.data.local.Local"},
+    "test": {"target": "lun.data.local.Local"},
+    "predict": {"target": "lun.data.local.Local"},
+    "buckets": {"resolutions": [256]},
+    "cache": True,
+    "path": DDPMPath(timesteps=7),
+    "timesteps": Range(1, 2),
+    "noise": Offset(0.5),
+    "weighting": MinSNR(),
+    "loss": Absolute(),
+    "mask": RandomRectangles(),
+    "objective": Objective(prediction="v"),
+    "profile": PowerDecay(0.2),
+    "parameters": nn.Linear(3, 2),
+    "device": "meta",
+    "max_length": 150,
+    "attention_resolutions": [2],
+    "channel_mult": [1, 1],
+    "num_head_channels": 8,
+    "max_crop": 0.5,
+    "sigma_rel": 0.2,
+    "prompts": ["a fox"],
+    "log_images_kwargs": {"N": 2},
+    "start": 7,
+    "smallest": 0.5,
+}
+"""A value other than the default, by the name of the parameter, where its type does not tell one."""
+OTHER_OF: Mapping[str, Any] = {
+    "HashedWordEmbedder.max_length": 3,
+    "HashedWordEmbedder.buckets": 7,
+    "LitEma.total_steps": 40,
+    "DDPMPath.timesteps": 7,
+    "DDPM.timesteps": 7,
+    "LatentDiffusion.timesteps": 7,
+    "AutoencoderKL.train": "decoder",
+    "AutoencoderKL.embed_dim": 5,
+    "UNetModel.num_heads": 4,
+    "UNetModel.dims": 3,
+    "Range.low": 2,
+    "LatentDiffusion.cond_stage_key": "other",
+    "Export.ema": False,
+}
+BESIDE: Mapping[str, Mapping[str, Any]] = {
+    "cosine_s": {"beta_schedule": "cosine"},
+    "zero_terminal_snr": {},
+    "Checkpoint.mode": {"monitor": "val/loss", "every_n_train_steps": None},
+    "cond_stage_lr_multiple": {"cond_stage_trainable": True},
+    "examples_per_step": {"half_life_images": 64.0, "examples_per_step": 4},
+    "LitEma.total_steps": {"start": "50%", "total_steps": 10},
+    "half_life_images": {"examples_per_step": 2},
+}
+"""Settings under which alone a parameter says anything, so that they stand beside it."""
+NO_PARTS: Mapping[str, str] = {
+    "ldm.diffusion.draws.Draws": "made for each batch",
+    "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
+    "ldm.models.diffusion.ddpm.DiffusionWrapper": "the place of a network on disk",
+    "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
+    "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",
+    "ldm.modules.losses.lpips.LPIPS": "a layer of the loss, which has its parameter",
+    "ldm.modules.losses.vgg.VGG16Features": "a layer of the loss, which has its parameter",
+    "ldm.modules.losses.discriminator.NLayerDiscriminator": "a layer of the loss, which has its parameters",
+    "ldm.modules.networks.autoencoder.FullPrecisionConv2d": "torch's convolution with its own parameters",
+    "lun.callbacks.controls.Controls": "every run has it, with what the program hands it",
+    "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
+    "lun.callbacks.position.FollowPosition": "every run has it, with what the program hands it",
+    "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
+    "ldm.modules.encoders.conditioner.Conditioner": "made by the model",
+    "lun.data.moments.cached.Cached": "made where `cache` is asked for",
+    "lun.data.moments.encoder.Encoder": "made where `cache` is asked for",
+    "lun.data.moments.contents.Contents": "made where `cache` is asked for",
+    "lun.data.order.Shuffles": "the order of a data set",
+    "lun.data.texts.embedder.CachedText": "made where `cache` is asked for",
+    "lun.data.texts.encoder.TextEncoder": "made where `cache` is asked for",
+    "lun.data.metadata.compose.Composer": "made of `captions` and `metadata_params`",
+    "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
+    "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
+    "lun.strategies.zero_precision.ZeroPrecision": "made by the strategy",
+    "lun.strategies.zero_precision.InsideEngine": "made by the strategy",
+    "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
+    "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
+}
+"""Found by their kind, but not to be named in a config, or tried elsewhere."""
+_WEIGHTS = "says where weights come from, and these are made up: `integration/test_weights_in.py`"
+_COMPVIS = "means nothing beside a spatial transformer in CompVis' class either, and every public config names it"
+EXCEPTIONS: Mapping[str, str] = {
+    "UNetModel.num_heads_upsample": _COMPVIS,
+    "UNetModel.use_new_attention_order": _COMPVIS,
+    "UNetModel.legacy": _COMPVIS,
+    "FrozenCLIPEmbedder.version": _WEIGHTS,
+    "FrozenOpenCLIPEmbedder.version": _WEIGHTS,
+    "FrozenOpenCLIPEmbedder2.version": _WEIGHTS,
+    "SDXLConditioner.version": _WEIGHTS,
+}
+"""Parameters that are accepted without effect, each with its reason."""
+
+
+def constructors() -> dict[str, Callable[..., Any]]:
+    """All public classes of the rooms above that are parts of a training run, and functions that build one."""
+    found: dict[str, Callable[..., Any]] = {}
+    for package in (ldm, lun):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if module.name.startswith(ROOMS):
+                for name, value in vars(importlib.import_module(module.name)).items():
+                    home = getattr(value, "__module__", None) == module.name
+                    if home and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)) and refusal(value) is None:
+                        found[f"{module.name}.{name}"] = value
+    return found
+
+
+PARTS = {path: target for path, target in constructors().items() if path not in NO_PARTS}
+
+
+def parameters(target: Callable[..., Any]) -> dict[str, Parameter]:
+    """Its parameters that can have several values, without those of a library that it hands further ones to."""
+    own = set(inspect.signature(target).parameters)
+    handed = getattr(target, "accepts", "")
+    own |= set(accepted_by(target).parameters) if handed.startswith(("ldm.", "lun.")) else set()
+    own |= set(accepted_by(target).parameters) if not handed else set()
+    return {
+        name: parameter
+        for name, parameter in accepted_by(target).parameters.items()
+        if name in own and not (get_origin(parameter.annotation) is Literal and len(get_args(parameter.annotation)) < 2)
+    }
+
+
+CASES = [(path, name) for path, target in PARTS.items() for name in parameters(target)]
+
+
+def other_value(path: str, name: str, parameter: Parameter, now: Any) -> Any:
+    """A value that a config could give this parameter in the place of `now`."""
+    short = f"{path.rpartition('.')[2]}.{name}"
+    if short in OTHER_OF:
+        return OTHER_OF[short]
+    choices = alternatives(parameter.annotation)
+    literal = [word for choice in choices if get_origin(choice) is Literal for word in get_args(choice)]
+    if bool in choices and len(choices) == 1:
+        return not now
+    if name in OTHER:
+        return OTHER[name]
+    if literal:
+        return next(word for word in literal if word != now)
+    if isinstance(now, list):
+        return [*(value * 2 + 1 for value in now)]
+    if float in choices:
+        return 0.25 if not now else now / 2
+    if int in choices:
+        return 3 if not now else now + 1
+    if str in choices:
+        return "other"
+    if any(get_origin(choice) in (list, tuple, Sequence) for choice in choices):
+        return ["other"] if "str" in str(choices) else [0.25]
+    raise AssertionError(f"say another value for {short} in OTHER_OF: it takes {parameter.annotation}")
+
+
+def outcome(target: Callable[..., Any], params: Mapping[str, Any]) -> Any:
+    """What is built, described, or the words with which it is refused."""
+    torch.manual_seed(0)
+    try:
+        return described(target(**params))
+    except (Fault, ValueError) as error:
+        return f"{error} {getattr(error, 'where', '')} {getattr(error, 'why', '')}"
+
+
+@functools.cache
+def plain(path: str) -> Any:
+    return outcome(PARTS[path], BASE.get(path, {}))
+
+
+def test_what_is_no_part_exists() -> None:
+    assert NO_PARTS.keys() <= constructors().keys()
+
+
+@pytest.mark.parametrize("path, name", CASES, ids=[".".join((path.rpartition(".")[2], name)) for path, name in CASES])
+def test_another_value_builds_something_else_or_is_refused_by_name(path: str, name: str, tmp_path: Path) -> None:
+    short = f"{path.rpartition('.')[2]}.{name}"
+    base = dict(BASE.get(path, {}))
+    beside = {**base, **BESIDE.get(short, BESIDE.get(name, {}))}
+    before = plain(path) if beside == base else outcome(PARTS[path], beside)
+    assert not isinstance(before, str), f"{path} cannot be built: {before}"
+    parameter = parameters(PARTS[path])[name]
+    other = other_value(path, name, parameter, beside.get(name, parameter.default))
+    after = outcome(PARTS[path], {**beside, name: other})
+    if short in EXCEPTIONS:
+        assert after == before, f"{short} has an effect: take it out of EXCEPTIONS"
+        return
+    assert after != before, f"{short}={other!r} is accepted without effect"
