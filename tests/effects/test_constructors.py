@@ -11,16 +11,13 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import torch
 import yaml
-from lightning.pytorch import Callback, LightningDataModule
-from lightning.pytorch.loggers import Logger
-from lightning.pytorch.plugins import Precision
-from lightning.pytorch.strategies import Strategy
 from support.described import described
 from support.runs import TINY
 from torch import nn
 
 import ldm
 import lun
+from ldm.admission import DRAWER, refusal
 from ldm.diffusion.loss import Absolute
 from ldm.diffusion.masks import RandomRectangles
 from ldm.diffusion.noise import Offset
@@ -35,18 +32,6 @@ from lun.config.signature import Parameter, accepted_by
 from lun.data.buckets import Buckets
 from lun.data.caching import Cache
 
-ROOMS = (
-    "ldm.diffusion",
-    "ldm.lr_scheduler",
-    "ldm.models",
-    "ldm.modules",
-    "lun.callbacks",
-    "lun.data",
-    "lun.loggers",
-    "lun.strategies",
-)
-KINDS = (nn.Module, Callback, Logger, LightningDataModule, Strategy, Precision)
-SETTINGS = (Buckets, Cache)
 MODEL: Mapping[str, Any] = yaml.safe_load(TINY.read_text("utf-8"))["model"]["params"]
 SMALL_TEXT = {
     "hidden_size": 8,
@@ -54,6 +39,7 @@ SMALL_TEXT = {
     "num_hidden_layers": 3,
     "num_attention_heads": 2,
     "projection_dim": 8,
+    "vocab_size": 16,
 }
 CYCLE = {"warm_up_steps": [2], "f_min": [0.1], "f_max": [1.0], "f_start": [0.0], "cycle_lengths": [9]}
 UNET = {
@@ -171,7 +157,6 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings under which alone a parameter says anything, so that they stand beside it."""
 NO_PARTS: Mapping[str, str] = {
-    "ldm.diffusion.draws.Draws": "made for each batch",
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.models.diffusion.ddpm.DiffusionWrapper": "the place of a network on disk",
     "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
@@ -184,18 +169,23 @@ NO_PARTS: Mapping[str, str] = {
     "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
     "lun.callbacks.position.FollowPosition": "every run has it, with what the program hands it",
     "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
-    "ldm.modules.encoders.conditioner.Conditioner": "made by the model",
-    "lun.data.moments.cached.Cached": "made where `cache` is asked for",
-    "lun.data.moments.encoder.Encoder": "made where `cache` is asked for",
-    "lun.data.moments.contents.Contents": "made where `cache` is asked for",
-    "lun.data.order.Shuffles": "the order of a data set",
-    "lun.data.texts.embedder.CachedText": "made where `cache` is asked for",
-    "lun.data.texts.encoder.TextEncoder": "made where `cache` is asked for",
-    "lun.data.metadata.compose.Composer": "made of `captions` and `metadata_params`",
+    **dict.fromkeys(
+        (
+            "lun.data.keyed.Keyed",
+            "lun.data.rejects.Replacing",
+            "lun.data.sampler.OnceBatchSampler",
+            "lun.data.sampler.OnceByBucketSampler",
+            "lun.data.sampler.PositionBatchSampler",
+        ),
+        "the data module makes it of what the program has",
+    ),
+    **dict.fromkeys(
+        ("lun.memory.by_shape.ByShape", "lun.memory.eight_bit.EightBit"),
+        "reckons memory, and gets a model's parameters: `unit/lun/memory`",
+    ),
     "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.zero_precision.ZeroPrecision": "made by the strategy",
-    "lun.strategies.zero_precision.InsideEngine": "made by the strategy",
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
     "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
 }
@@ -215,19 +205,21 @@ EXCEPTIONS: Mapping[str, str] = {
 
 
 def constructors() -> dict[str, Callable[..., Any]]:
-    """All public classes of the rooms above that are parts of a training run, and functions that build one."""
+    """All public classes and functions of the two packages that a config may build."""
     found: dict[str, Callable[..., Any]] = {}
     for package in (ldm, lun):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            if module.name.startswith(ROOMS):
+            if not module.name.endswith(".__main__") and not f"{module.name}.".startswith(f"{DRAWER}."):
                 for name, value in vars(importlib.import_module(module.name)).items():
-                    home = getattr(value, "__module__", None) == module.name
-                    if home and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)) and refusal(value) is None:
+                    home = getattr(value, "__module__", None) == module.name and callable(value)
+                    if home and not name.startswith("_") and refusal(value) is None:
                         found[f"{module.name}.{name}"] = value
     return found
 
 
-PARTS = {path: target for path, target in constructors().items() if path not in NO_PARTS}
+SETTINGS = {"lun.data.buckets.Buckets": Buckets, "lun.data.caching.Cache": Cache}
+"""What a map of settings becomes."""
+PARTS = {path: target for path, target in constructors().items() if path not in NO_PARTS} | SETTINGS
 
 
 def parameters(target: Callable[..., Any]) -> dict[str, Parameter]:
@@ -259,8 +251,8 @@ def other_value(path: str, name: str, parameter: Parameter, now: Any) -> Any:
         return OTHER[name]
     if literal:
         return next(word for word in literal if word != now)
-    if isinstance(now, list):
-        return [*(value * 2 + 1 for value in now)]
+    if isinstance(now, list | tuple) and now:
+        return [value * 2 + 1 for value in now]
     if float in choices:
         return 0.25 if not now else now / 2
     if int in choices:
@@ -286,8 +278,12 @@ def plain(path: str) -> Any:
     return outcome(PARTS[path], BASE.get(path, {}))
 
 
-def test_what_is_no_part_exists() -> None:
+def test_what_is_passed_over_exists(capsys: pytest.CaptureFixture[str]) -> None:
     assert NO_PARTS.keys() <= constructors().keys()
+    assert BASE.keys() <= PARTS.keys()
+    assert set(EXCEPTIONS) <= {f"{path.rpartition('.')[2]}.{name}" for path, name in CASES}
+    with capsys.disabled():
+        print(f"\n{len(CASES)} settings of {len(PARTS)} parts tried, {len(EXCEPTIONS)} have no effect")
 
 
 @pytest.mark.parametrize("path, name", CASES, ids=[".".join((path.rpartition(".")[2], name)) for path, name in CASES])

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from support.board import put_board
 from support.described import described
+from support.profiles import DISPLAY_P3
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
@@ -34,6 +35,7 @@ OTHER: Mapping[str, Any] = {
     "default_caption": "a picture",
     "allow_empty_captions": True,
     "mask": "alpha",
+    "icc": "ignore",
 }
 """Another value of each parameter of `Local`; the folder of `data_root` is the same."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {
@@ -88,7 +90,7 @@ OF_TEXT = ("split_tags", "several_captions", "default_caption", "allow_empty_cap
 def picture(file: Path, number: int) -> None:
     pixels = np.random.default_rng(number).integers(0, 256, (12, 8 + 2 * number, 4), dtype=np.uint8)
     file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels, "RGBA").save(file)
+    Image.fromarray(pixels).save(file, icc_profile=DISPLAY_P3)
 
 
 @pytest.fixture(scope="module")

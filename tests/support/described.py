@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedTokenizerBase
 
 _PLAIN = (bool, int, str, bytes, type(None))
-_PASSED_OVER = (types.ModuleType, threading.Thread, type(threading.Lock()))
+_PASSED_OVER = (types.ModuleType, threading.Thread, type(threading.Lock()), PreTrainedTokenizerBase)
 DEEPEST = 12
 
 
