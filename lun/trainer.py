@@ -12,6 +12,7 @@ from lun.config.presets import listing
 from lun.launch import cli, log
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
+from lun.launch.lock import take_over
 from lun.launch.ranks import process_rank
 from lun.launch.usage import usage, version
 from lun.launch.user_code import admit_user_code
@@ -39,7 +40,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
     admit_user_code(arguments.allow)
-    resume = _find(arguments.resume) if arguments.resume else None
+    resume = _find(arguments.resume, arguments.take_over and arguments.train) if arguments.resume else None
     settings = read_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
@@ -71,7 +72,12 @@ def _examine(logdir: Path) -> int:
     return doctor(logdir)
 
 
-def _find(target: str) -> Resume:
+def _find(target: str, alone: bool) -> Resume:
+    """The checkpoint to go on from; with `alone` once nobody else writes into its run."""
     from lun.launch.resume import find_checkpoint  # torch, to look into checkpoints
 
+    resume = find_checkpoint(target)
+    if not alone or process_rank() != 0:
+        return resume
+    take_over(resume.run.path)
     return find_checkpoint(target)

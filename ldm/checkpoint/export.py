@@ -1,5 +1,6 @@
 """A model out into the world: a single file or a pipeline's folder, whole or not at all, never over something else."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from ldm.checkpoint.inference_yaml import inference_yaml, needs_yaml
 from ldm.checkpoint.model import NETWORKS, Model
 from ldm.checkpoint.modelspec import metadata_of
 from ldm.checkpoint.parts import FIRST_STAGE
-from ldm.checkpoint.pipeline import INDEX, write_pipeline
+from ldm.checkpoint.pipeline import write_json, write_pipeline
 from ldm.checkpoint.state import State
 from ldm.checkpoint.write import (
     Types,
@@ -29,6 +30,8 @@ from ldm.checkpoint.write import (
 from ldm.errors import Fault
 
 Layout = Literal["ldm", "diffusers"]
+MARK = "lun.json"
+"""In a folder that was written here: the names of its files."""
 Format = Literal["safetensors", "ckpt"]
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -70,16 +73,16 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
         with _new_folder(out) as folder:
             metadata = metadata_of(model, wish.title or out.name, wish.date)
             write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
+            write_json(folder / MARK, {"files": sorted(_files_in(folder))})
         return (out,)
 
 
 def require_free(out: Path, wish: Wish) -> None:
     """Raise `Fault` CLI05 unless `out` is free, or is of the kind that `force` may replace."""
-    replaceable = _is_pipeline(out) if wish.to == "diffusers" else out.is_file()
-    if out.exists() and not replaceable:
-        kind = "a folder" if out.is_dir() else "a file"
+    reason = _foreign(out) if wish.to == "diffusers" else "" if out.is_file() else "it is no file"
+    if out.exists() and reason:
         fix = f"name another place; --to {wish.to} would not replace it even with --force"
-        raise Fault("CLI05", f"{out} is {kind} of another kind and is not replaced", fix=fix)
+        raise Fault("CLI05", f"{out} is there already and is not replaced", why=reason, fix=fix)
     if out.exists() and not wish.force:
         raise _taken(out)
 
@@ -150,11 +153,34 @@ def _taken(path: Path) -> Fault:
     return Fault("CLI05", f"{path} exists already", fix="name another place, or --force to replace it")
 
 
-def _is_pipeline(path: Path) -> bool:
-    """Whether a folder was written by us or by diffusers, or is empty: what `--force` may replace."""
-    if not path.is_dir():
-        return False
-    return (path / INDEX).is_file() or (path / "config.json").is_file() or not any(path.iterdir())
+def _foreign(path: Path) -> str:
+    """Why not even `--force` replaces a folder; empty for what an export wrote whole, and for an empty one.
+
+    What it wrote it has listed in a file of its own there, so that nothing of anybody else's goes with it.
+    """
+    if not path.is_dir() or path.is_symlink():
+        return "it is no folder"
+    held = _files_in(path)
+    if not held and not any(path.iterdir()):
+        return ""
+    try:
+        listed = set(json.loads((path / MARK).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return f"this program did not write it (it holds no {MARK})"
+    others = sorted(held - listed - {MARK})
+    return f"it holds what this program did not write: {', '.join(others[:3])}" if others else ""
+
+
+def _files_in(folder: Path) -> set[str]:
+    """All that lies in a folder but the folders, by the path below it."""
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()}
+
+
+def require_apart(source: Path, out: Path) -> None:
+    """Raise `Fault` CLI05 where `out` is what is read, or a folder around it."""
+    if source.exists() and source.resolve().is_relative_to(out.resolve()):
+        what = f"{out} {'is' if source.resolve() == out.resolve() else 'holds'} what is converted, and is not replaced"
+        raise Fault("CLI05", what, where=str(source), fix="name another place")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from ldm.checkpoint.shards import Shards, with_tensors
 from ldm.checkpoint.spread import is_left_spread
 from ldm.errors import Fault
 from lun.callbacks.background import Background
-from lun.callbacks.companions import keep, let_go, remove_unnamed
+from lun.callbacks.companions import keep, let_go, remove_unnamed, set_aside
 from lun.callbacks.footprint import amount
 from lun.callbacks.manifest import HashedFile, Manifest, manifest_path
 from lun.callbacks.sharded import flush_directory, own_rank, shards_beside
@@ -47,6 +47,7 @@ class AtomicIO(TorchCheckpointIO):
         self.written: Path | None = None
         self.expected = 0
         self.background = Background()
+        self._replaced: frozenset[Path] = frozenset()
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
@@ -72,6 +73,7 @@ class AtomicIO(TorchCheckpointIO):
 
     def _replace(self, checkpoint: dict[str, Any], path: Path) -> None:
         temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        moment = moment_of(checkpoint)
         try:
             with open(temporary, "wb") as file:
                 hashed = HashedFile(file)
@@ -80,7 +82,8 @@ class AtomicIO(TorchCheckpointIO):
                 os.fsync(file.fileno())
             if self.written is None:
                 _prove(temporary)
-            let_go(path)
+            if not self._keep_later(path, moment):
+                let_go(path)
             # At no moment does a manifest speak of another file than the one beside it.
             manifest_path(path).unlink(missing_ok=True)
             os.replace(temporary, path)
@@ -91,9 +94,19 @@ class AtomicIO(TorchCheckpointIO):
         if shards is not None:
             keep(shards)
         self.written, self.expected = path, hashed.size + (shards.size if shards else 0)
-        ours = checkpoint.get("lun") or {}
         with suppress(OSError):  # the file is whole; without a manifest its own checksums are compared
-            hashed.manifest(ours.get("position", {}).get("step"), ours.get("attempt")).write(path)
+            hashed.manifest(*moment).write(path)
+
+    def _keep_later(self, path: Path, moment: tuple[int | None, int | None]) -> bool:
+        """Before this process replaces a file for the first time: whether it was kept under another name."""
+        first, self._replaced = path not in self._replaced, self._replaced | {path}
+        if not first or not path.is_file():
+            return False
+        manifest = Manifest.read(path)
+        held = (manifest.step, manifest.attempt) if manifest else moment_of(peek(path))
+        if None in (*held, *moment):
+            return False
+        return set_aside(path, cast(tuple[int, int], held), *cast(tuple[int, int], moment)) is not None
 
     def _require_space(self, directory: Path) -> None:
         """Fill no disk for a file that cannot be finished: other programs need the rest of it."""
@@ -123,6 +136,12 @@ class AtomicIO(TorchCheckpointIO):
         elif not states:
             log.warning("%s has no optimizer state: optimizer and schedule start afresh", path)
         return checkpoint if "lun" in checkpoint else _foreign(checkpoint)
+
+
+def moment_of(checkpoint: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """(step, attempt) at which a checkpoint was written; None where it does not say."""
+    ours = checkpoint.get("lun") or {}
+    return ours.get("position", {}).get("step"), ours.get("attempt")
 
 
 def _foreign(checkpoint: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from lun.callbacks.companions import remove_checkpoint
 from lun.callbacks.contract import data_of, step_of
 from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.monitoring import never_logged, validates
-from lun.callbacks.names import check_template, field_names, file_name
+from lun.callbacks.names import check_place, check_template, field_names, file_name
 from lun.callbacks.position import follower
 from lun.callbacks.ranking import Saved, left_alone, place, still_there, written_at
 from lun.callbacks.saving import (
@@ -61,6 +61,7 @@ class Checkpoint(AtStepBoundary):
     every_minutes        at latest so long after the last save, decided at step boundaries
     monitor, mode        metric whose best values are kept; acts after each validation, at no other time
     save_top_k           how many files stay: the best, or the newest without `monitor`; -1 keeps all
+    outside              let dirpath and filename lead out of the run directory
     async_save           train on while the file is written; needs memory for a copy of the state
 
     A name without fields is overwritten in place. What cannot be written is told, counted in `failed`, and tried again
@@ -79,8 +80,10 @@ class Checkpoint(AtStepBoundary):
         mode: Literal["min", "max"] = "min",
         save_top_k: int = 1,
         async_save: bool = False,
+        outside: bool = False,
     ) -> None:
         check_template(filename)
+        check_place(dirpath, filename, outside)
         _require_one_occasion(filename, monitor, every_n_train_steps, every_minutes)
         self.filename = filename
         self.dirpath = dirpath

@@ -1,6 +1,7 @@
 """What lies beside a checkpoint and goes with it: its manifest, and the folder of its shards."""
 
 import logging
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ldm.checkpoint.shards import FOLDER, Shards
-from lun.callbacks.manifest import manifest_path
+from lun.callbacks.manifest import Manifest, manifest_path
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,35 @@ def let_go(path: Path) -> None:
     if path.is_file() and folders_of_shards(path.parent):
         for folder in _named_by(path) or ():
             (folder / KEPT).unlink(missing_ok=True)
+
+
+def set_aside(path: Path, held: tuple[int, int], step: int, attempt: int) -> Path | None:
+    """Give the checkpoint at `path` another name where it holds later steps of another attempt than what replaces it.
+
+    A run that goes on from an older file is a branch, and what it saves may have the names of files that it left
+    behind. `held` is (step, attempt) of the file. Returns its new name, `last-step30-attempt1.ckpt`, or None where
+    there was nothing to keep. The file has one of its names at every moment, where the disk can give it two.
+    """
+    if held[0] <= step or held[1] == attempt:
+        return None
+    kept = _unused(path.with_name(f"{path.stem}-step{held[0]}-attempt{held[1]}{path.suffix}"))
+    if manifest := Manifest.read(path):
+        manifest.write(kept)
+    try:
+        os.link(path, kept)
+    except OSError:  # no second names on this disk
+        os.rename(path, kept)
+    log.info("kept %s (step %d) as %s", path.name, held[0], kept.name)
+    return kept
+
+
+def _unused(path: Path) -> Path:
+    """`path`, or the first of `-2`, `-3`, ... that no checkpoint and no manifest has."""
+    number, free = 1, path
+    while free.exists() or manifest_path(free).exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
 
 
 def remove_unnamed(directory: Path, of: str | None = None) -> None:

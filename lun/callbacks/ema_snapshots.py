@@ -20,6 +20,7 @@ from ldm.modules.ema_profiles import PowerDecay
 from ldm.modules.ema_tracks import Track
 from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.boundary import AtStepBoundary
+from lun.callbacks.names import check_place
 from lun.callbacks.position import follower
 from lun.callbacks.saving import could_not_save, relative, run_directory
 
@@ -47,6 +48,7 @@ class EmaSnapshots(AtStepBoundary):
     def __init__(self, count: int = 16, dirpath: str = "ema-snapshots") -> None:
         if count < 2:
             raise Fault("CFG08", f"count: {count} snapshots reconstruct nothing", where="EmaSnapshots", fix="count: 16")
+        check_place(dirpath, "", outside=False)  # they are looked for in the run alone
         self.count = count
         self.dirpath = dirpath
         self._spacing: float | None = None

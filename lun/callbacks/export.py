@@ -20,7 +20,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.names import check_template, file_name
+from lun.callbacks.names import check_place, check_template, file_name
 from lun.callbacks.position import follower
 from lun.callbacks.saving import not_finite, relative, run_directory, weights_are_finite
 from lun.callbacks.story import story_of
@@ -37,6 +37,7 @@ class Export(AtStepBoundary):
     dtype                fp32, fp16 or bf16; as they are trained where it is None
     ema                  the averaged weights where there are any (None), in any case (True), or never (False)
     max_shard_size       for "diffusers": a network of more bytes lies in several files, as "2GB"; None: one each
+    outside              let dirpath and filename lead out of the run directory
     dirpath, filename    below the run directory; the template knows `{step}`, and the run's name is put before it
 
     What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is told
@@ -54,8 +55,10 @@ class Export(AtStepBoundary):
         dirpath: str = "exports",
         filename: str = "{step:06d}",
         max_shard_size: int | str | None = None,
+        outside: bool = False,
     ) -> None:
         check_template(filename)
+        check_place(dirpath, filename, outside)
         _require("to", to, ("ldm", "diffusers"))
         _require("dtype", dtype, (None, *DTYPES))
         if max_shard_size is not None and to == "ldm":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from string import Formatter
 from typing import Any
 
@@ -23,6 +24,20 @@ def field_names(template: str) -> set[str]:
 def file_name(template: str, values: Mapping[str, Any]) -> str:
     """The name for `epoch`, `step` and metrics, a slash outside braces making a sub-folder; with the suffix `.ckpt`."""
     return _Fields().vformat(template, (), values) + ".ckpt"
+
+
+def check_place(dirpath: str, filename: str, outside: bool) -> None:
+    """Raise `Fault` CFG08 where files would be written elsewhere than below the run directory, unless `outside`."""
+    for name, given in (("dirpath", dirpath), ("filename", filename)):
+        path = PurePath(given)
+        if not outside and (path.is_absolute() or ".." in path.parts or given.startswith("~")):
+            raise Fault(
+                "CFG08",
+                f"{name} {given} leads out of the run directory",
+                where="lightning.callbacks",
+                why="files there are not found by a resume, and may be somebody else's",
+                fix="a path below the run directory (checkpoints/ may be a link to another disk), or outside: true",
+            )
 
 
 def check_template(template: str) -> None:

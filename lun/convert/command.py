@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lun.convert.arguments import USAGE, Arguments, parse
@@ -30,7 +31,7 @@ def _start(arguments: Arguments) -> int:
         print(USAGE, end="")
         return 0
     # Imports torch, which takes seconds; everything above has answered by then.
-    from ldm.checkpoint.export import export, remarks, require_free
+    from ldm.checkpoint.export import export, remarks, require_apart, require_free
     from ldm.checkpoint.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
     from lun.convert.parts import with_vae
@@ -39,6 +40,7 @@ def _start(arguments: Arguments) -> int:
     console.configure(None)
     admit_user_code(arguments.allow)
     wish = _wish(arguments)
+    require_apart(Path(arguments.source), arguments.out)
     require_free(arguments.out, wish)
     opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
     model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)

@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from lun.inspect.given import Given, read_given
 from lun.launch import log as console
 from lun.launch import report
+from lun.launch.claim import claim_folder, writing_into
 from lun.launch.ending import reported
 from lun.launch.user_code import admit_user_code
 
@@ -51,8 +52,11 @@ def _inspect(asked: argparse.Namespace) -> int:
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
     teller = logging.getLogger("lun.data.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words
+    if asked.output is None:
+        folder = claim_folder(folder, "-o")
     try:
-        return _report(given, folder, kinds)
+        with writing_into(folder, "-o"):
+            return _report(given, folder, kinds)
     finally:
         teller.setLevel(logging.NOTSET)
 

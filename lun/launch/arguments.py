@@ -30,6 +30,7 @@ class Arguments:
     time_limit: int | None = None
     """Seconds."""
     allow: tuple[str, ...] = ()
+    take_over: bool = False
     help: bool = False
     version: bool = False
     overrides: tuple[str, ...] = ()

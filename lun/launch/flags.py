@@ -99,6 +99,7 @@ FLAGS: Mapping[str, Flag] = {
     "--accept-change": Flag("accept_change", "list", change),
     "--time-limit": Flag("time_limit", "one", time_limit),
     "--allow": Flag("allow", "list"),
+    "--take-over": Flag("take_over", "none"),
     "--help": Flag("help", "none"),
     "--version": Flag("version", "none"),
 }

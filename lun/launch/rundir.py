@@ -11,6 +11,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from lun.callbacks.text import write_text
+from lun.launch.claim import claim_folder
 from lun.launch.ranks import process_rank
 from lun.launch.record import RunRecord
 
@@ -93,7 +94,7 @@ class RunDirectory:
         wanted = logdir / f"{prefix}{stamp(now)}{'_' if name else ''}{name}{postfix}"
         if chosen and not Path(chosen).exists():
             wanted = Path(chosen)
-        run = cls(_make(wanted).absolute())
+        run = cls(claim_folder(wanted, "--logdir").absolute())
         run.configs.mkdir()
         run.checkpoints.mkdir()
         run.announce()
@@ -151,26 +152,6 @@ class RunDirectory:
         except (OSError, ValueError):  # a 2022 run has none
             return {}
         return dict(rows) if isinstance(rows, Mapping) else {}
-
-
-def _make(wanted: Path) -> Path:
-    try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
-            try:
-                path.mkdir()
-                return path
-            except FileExistsError:
-                continue
-        raise FileExistsError(f"{wanted} and 998 others exist")
-    except OSError as error:
-        raise Fault(
-            "DSK01",
-            f"cannot make the run directory {wanted}: {error.strerror or error}",
-            where="--logdir",
-            fix="--logdir /a/place/that/can/be/written",
-        ) from error
 
 
 def _free(path: Path) -> Path:

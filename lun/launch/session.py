@@ -4,6 +4,7 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from lun.launch.cache import FillCaches
 from lun.launch.changes import changed_settings, stored_settings
 from lun.launch.first_rank import FirstRank
 from lun.launch.length import Length, fill_horizon, settle_length
+from lun.launch.lock import NOBODY, held_by_another, one_writer
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
 from lun.launch.precision import require_precision
@@ -161,10 +163,29 @@ class Session:
     # Carrying it out
 
     def fit(self, words: Sequence[str]) -> int:
-        """Train; returns the exit code."""
+        """Train; returns the exit code. Raises `Fault` RES06 where another process writes into the run."""
+        run = self.run_directory()
+        with ExitStack() as held:
+            holder = self.first.decides("holder", lambda: self.claim(run, held))
+            if holder != NOBODY:
+                raise held_by_another(run.path, holder)
+            return self.fit_in(run, words)
+
+    def claim(self, run: RunDirectory, held: ExitStack) -> str:
+        """On rank 0: be the only one that writes into `run` while `held` is open; else who came first."""
+        holder = held.enter_context(one_writer(run.path))
+        if self.resume is None or holder != NOBODY:
+            return holder
+        record = run.record()
+        if record and record.attempt >= self.resume.attempt:
+            return f"attempt {record.attempt} began at {record.started}, after this start had chosen its checkpoint"
+        clean_leftovers(run.path)
+        return NOBODY
+
+    def fit_in(self, run: RunDirectory, words: Sequence[str]) -> int:
+        """Train in `run`, which nobody else writes into."""
         stored = self.resume.stored if self.resume else {}
         threads = settle_threads(stored.get("threads"))
-        run = self.run_directory()
         console.configure(run.path, process_rank())
         log.info("writing  %s", run.path)
         attempt = self.resume.attempt if self.resume else 1
@@ -214,8 +235,6 @@ class Session:
     def run_directory(self) -> RunDirectory:
         if self.resume:
             self.resume.run.announce()
-            if process_rank() == 0:
-                clean_leftovers(self.resume.run.path)
             return self.resume.run
         return RunDirectory(Path(self.first.decides("run_directory", lambda: str(self.new_directory().path))))
 

@@ -30,6 +30,7 @@ data and weights
   --data_root DIR              the folder of pictures
   -r, --resume [RUN|CKPT]      continue a run; without a value the newest
   --init-from CKPT             start a new run from weights only (also --actual_resume)
+  --take-over                  with -r and -t: let a process that trains this run save and stop first
   --accept-change data|batch   resume though the data or the global batch differ (repeatable)
 
 run

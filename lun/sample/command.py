@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
 from lun.launch import log as console
+from lun.launch.claim import claim_folder, writing_into
 from lun.launch.ending import reported
 from lun.launch.user_code import admit_user_code
 from lun.sample.arguments import NAME, parse
@@ -54,7 +55,10 @@ def _start(words: list[str]) -> int:
         raise Fault("CLI03", "nothing says what to draw", why=f"{asked.source} has no prompts of its own", fix=fix)
     pictures = list_pictures(prompts, asked, source.pictures, source.model)
     place(source.model, asked.device, asked.dtype)
-    _draw(source, pictures, asked, folder)
+    if asked.output is None:
+        folder = claim_folder(folder, "-o")
+    with writing_into(folder, "-o"):
+        _draw(source, pictures, asked, folder)
     return 0
 
 

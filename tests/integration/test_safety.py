@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.runs import newest_run
+from support.equality import differences
+from support.locks import another_process
+from support.runs import load, newest_run
 
 Lun = Callable[..., int]
 
@@ -74,3 +76,33 @@ def test_settings_changed_for_a_resume_are_listed(lun: Lun, tmp_path: Path, caps
         "changed  lightning.trainer.max_steps: 1 -> 2",
         "changed  model.base_learning_rate: 0.001 -> 1e-05",
     ]
+
+
+def test_a_run_that_another_process_trains_is_left_alone(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lun("-t", "lightning.trainer.max_steps=2") == 0
+    run = newest_run(tmp_path / "logs")
+    before = contents(run)
+    with another_process(run) as process:
+        assert lun("-r", str(run), "-t", "lightning.trainer.max_steps=4", base=False) == 2
+    told = capsys.readouterr().err
+    assert "error[RES06]" in told and f"process {process.pid}" in told and "--take-over" in told
+    assert contents(run) == before
+
+
+def test_a_branch_from_an_older_file_keeps_what_holds_later_steps(lun: Lun, tmp_path: Path) -> None:
+    every = "lightning.callbacks.all={target: lun.callbacks.Checkpoint, params: {filename: 'all/{step}', "
+    every += "every_n_train_steps: 2, save_top_k: -1}}"
+    assert lun("-t", every, "lightning.trainer.max_steps=5") == 0
+    folder = newest_run(tmp_path / "logs") / "checkpoints"
+    later = load(folder / "last.ckpt")
+    assert lun("-r", str(folder / "all/2.ckpt"), "-t", "lightning.trainer.max_steps=3", base=False) == 0
+    kept = folder / "last-step5-attempt1.ckpt"
+    assert differences(load(kept), later) == []
+    assert load(folder / "last.ckpt")["lun"]["position"]["step"] == 3
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """Every file of a run but the lock, which the other process has written itself."""
+    return {str(file): file.read_bytes() for file in run.rglob("*") if file.is_file() and file.name != ".lock"}

@@ -136,3 +136,51 @@ def test_a_file_with_objects_of_others_is_named_in_plain_words(tmp_path):
     reason = unreadable(path)
     assert reason is not None and "Python objects besides weights" in reason and "Foreign" in reason
     assert "\x1b" not in reason and "\n" not in reason
+
+
+def moment(step, attempt):
+    return {"weights": torch.full((3,), float(step)), "lun": {"attempt": attempt, "position": {"step": step}}}
+
+
+def test_a_file_of_later_steps_of_another_attempt_is_kept_under_a_name_that_says_so(tmp_path):
+    writer, path = AtomicIO(), tmp_path / "last.ckpt"
+    writer.save_checkpoint(moment(30, 1), path)
+    writer = AtomicIO()  # another process
+    writer.save_checkpoint(moment(16, 2), path)
+    writer.save_checkpoint(moment(20, 2), path)
+    kept = tmp_path / "last-step30-attempt1.ckpt"
+    assert unreadable(kept) is None and peek(kept)["weights"].tolist() == [30.0] * 3
+    assert unreadable(path) is None and peek(path)["weights"].tolist() == [20.0] * 3
+    assert len(list(tmp_path.glob("*.ckpt"))) == 2
+
+
+def test_two_branches_keep_both_files_that_they_left(tmp_path):
+    path = tmp_path / "last.ckpt"
+    for step, attempt in ((30, 1), (16, 2), (30, 1), (16, 3)):
+        AtomicIO().save_checkpoint(moment(step, attempt), path)
+    names = {"last.ckpt", "last-step30-attempt1.ckpt", "last-step30-attempt1-2.ckpt"}
+    assert {file.name for file in tmp_path.glob("*.ckpt")} == names
+
+
+def test_a_file_of_earlier_steps_is_replaced(tmp_path):
+    path = tmp_path / "last.ckpt"
+    for step, attempt in ((10, 1), (16, 1), (16, 2), (20, 3)):
+        AtomicIO().save_checkpoint(moment(step, attempt), path)
+    assert {file.name for file in tmp_path.glob("*.ckpt")} == {"last.ckpt"}
+
+
+def test_later_steps_are_kept_where_the_disk_knows_no_second_names(tmp_path, monkeypatch):
+    def refuse(*given):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    AtomicIO().save_checkpoint(moment(30, 1), tmp_path / "last.ckpt")
+    AtomicIO().save_checkpoint(moment(16, 2), tmp_path / "last.ckpt")
+    assert peek(tmp_path / "last-step30-attempt1.ckpt")["lun"]["position"]["step"] == 30
+
+
+def test_later_steps_are_kept_where_a_crash_left_no_manifest(tmp_path):
+    AtomicIO().save_checkpoint(moment(30, 1), tmp_path / "last.ckpt")
+    manifest_path(tmp_path / "last.ckpt").unlink()
+    AtomicIO().save_checkpoint(moment(16, 2), tmp_path / "last.ckpt")
+    assert peek(tmp_path / "last-step30-attempt1.ckpt")["lun"]["position"]["step"] == 30

@@ -1,7 +1,7 @@
 import pytest
 
 from ldm.errors import Fault
-from lun.callbacks.names import check_template, field_names, file_name
+from lun.callbacks.names import check_place, check_template, field_names, file_name
 
 
 def test_fields_may_hold_slashes_and_names_may_hold_spaces_and_equals_signs():
@@ -27,3 +27,12 @@ def test_a_name_without_fields_has_none():
 def test_a_template_that_cannot_be_filled_in_is_told_at_once(template):
     with pytest.raises(Fault, match="CFG08"):
         check_template(template)
+
+
+@pytest.mark.parametrize("place", ["/etc/cron.d", "../elsewhere", "a/../../b", "~/x"])
+@pytest.mark.parametrize("field", ["dirpath", "filename"])
+def test_a_saver_does_not_leave_the_run_unless_that_is_spelt_out(place: str, field: str) -> None:
+    given = {"dirpath": "checkpoints", "filename": "x", field: place}
+    with pytest.raises(Fault, match="leads out of the run"):
+        check_place(**given, outside=False)
+    check_place(**given, outside=True)

@@ -99,7 +99,7 @@ def test_the_vae_alone_has_the_names_that_programs_expect(file: Path, tmp_path: 
     own = {key.removeprefix(FIRST_STAGE): value for key, value in state.items() if key.startswith(FIRST_STAGE)}
     assert same(weights(tmp_path / "vae.safetensors"), own)
     assert run([str(tmp_path / "vae.safetensors"), str(tmp_path / "vae"), "--to", "diffusers"]) == 0
-    assert contents(tmp_path / "vae") == ["config.json", "diffusion_pytorch_model.safetensors"]
+    assert contents(tmp_path / "vae") == ["config.json", "diffusion_pytorch_model.safetensors", "lun.json"]
     assert run([str(tmp_path / "vae"), str(tmp_path / "again.safetensors"), "--to", "ldm", "--dtype", "fp16"]) == 0
     assert weights(tmp_path / "again.safetensors")["encoder.conv_in.weight"].dtype == torch.float16
 

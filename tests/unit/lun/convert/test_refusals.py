@@ -42,11 +42,11 @@ def test_a_folder_of_other_things_is_not_replaced_even_with_force(
 
 
 def test_a_folder_of_ours_is_replaced_with_force(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "model_index.json").write_text("{}")
-    (tmp_path / "out" / "old").write_text("")
-    assert run([str(file), str(tmp_path / "out"), "--to", "diffusers", "--force"]) == 0
-    assert "old" not in contents(tmp_path / "out")
+    words = [str(file), str(tmp_path / "out"), "--to", "diffusers"]
+    assert run(words) == 0
+    (tmp_path / "out" / "model_index.json").write_text("changed")
+    assert run([*words, "--force"]) == 0
+    assert (tmp_path / "out" / "model_index.json").read_text() != "changed"
     assert contents(tmp_path) == ["out"]
 
 
@@ -128,3 +128,30 @@ def test_a_vae_that_is_built_otherwise_or_not_there_is_refused(file: Path, tmp_p
     assert "is built otherwise" in refused(4, "MOD03", file, *line, tmp_path / "vae.safetensors")
     assert "holds no VAE" in refused(4, "MOD03", file, *line, tmp_path / "unet.safetensors")
     assert "holds no VAE" in refused(4, "MOD03", tmp_path / "unet.safetensors", *line, "only")
+
+
+def test_a_folder_with_anything_of_somebody_else_in_it_is_not_replaced_even_with_force(
+    file: Path, tmp_path: Path, refused: Refused
+) -> None:
+    out = tmp_path / "out"
+    assert run([str(file), str(out), "--to", "diffusers"]) == 0
+    (out / "unet" / "notes.txt").write_text("mine")
+    assert "unet/notes.txt" in refused(2, "CLI05", file, out, "--to", "diffusers", "--force")
+    assert (out / "unet" / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_that_another_program_wrote_is_not_replaced_even_with_force(
+    file: Path, tmp_path: Path, refused: Refused
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "config.json").write_text("{}")
+    (tmp_path / "out" / "model_index.json").write_text("{}")
+    assert "did not write it" in refused(2, "CLI05", file, tmp_path / "out", "--to", "diffusers", "--force")
+
+
+def test_what_is_converted_is_never_replaced_by_the_result(file: Path, tmp_path: Path, refused: Refused) -> None:
+    out = tmp_path / "out"
+    assert run([str(file), str(out), "--to", "diffusers"]) == 0
+    assert "what is converted" in refused(2, "CLI05", out, out, "--to", "diffusers", "--force")
+    assert "what is converted" in refused(2, "CLI05", file, file.parent, "--to", "diffusers", "--force")
+    assert "what is converted" in refused(2, "CLI05", file, file, "--to", "ldm", "--force")

@@ -267,6 +267,7 @@ def test_the_command_line_is_frozen():
         "--resume",
         "--scale_lr",
         "--seed",
+        "--take-over",
         "--time-limit",
         "--train",
         "--version",

@@ -1,0 +1,32 @@
+"""A process beside this one that holds the lock of a run directory."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lun.launch.lock import RunLock
+
+FORKS = multiprocessing.get_context("fork")
+
+
+def hold(run: Path, pipe: Any) -> None:
+    """A process that holds the lock until it is told to end, or is sent SIGTERM."""
+    RunLock(run).take()
+    pipe.send(os.getpid())
+    pipe.recv()
+
+
+@contextmanager
+def another_process(run: Path) -> Iterator[Any]:
+    ours, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=hold, args=(run, theirs), daemon=True)
+    process.start()
+    ours.recv()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
