@@ -67,6 +67,15 @@ def for_model(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dic
     return {name: value for name, value in options.items() if name in parameters or (takes_any and name in UNDERSTOOD)}
 
 
+def not_again(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dict[str, Any]:
+    """`options` for later pictures: a frozen first stage makes of them what it made before, so it is not asked again.
+
+    Models that train theirs take no `plot_reconstruction`; a config that names it means it.
+    """
+    asks = "plot_reconstruction" in inspect.signature(log_images).parameters
+    return {"plot_reconstruction": False, **options} if asks else dict(options)
+
+
 def at_least_one(name: str, value: int) -> int:
     """`value`; raises `Fault` CFG03 below 1."""
     if value < 1:

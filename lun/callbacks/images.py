@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.image_options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known
+from lun.callbacks.image_options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
 from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
 from lun.callbacks.prompts import Prompts
 from lun.callbacks.samples import SampleRecord
@@ -28,7 +28,8 @@ SMALLEST_TILE = 96
 class ImageLogger(AtStepBoundary):
     """Draws pictures at step 0, every `batch_frequency` optimizer steps and at the last one.
 
-    All ranks compute, rank 0 writes `images/{train,val,samples}/...png` below the run directory. Training is not
+    All ranks compute, rank 0 writes `images/{train,val,samples}/...png` below the run directory, those of batches with
+    their captions. What a frozen first stage makes of pictures is drawn once at each start. Training is not
     touched: weights after N steps are the same, bit for bit, with and without this callback.
 
     max_images           pictures of a batch that are shown; also how many prompts are sampled at once
@@ -72,6 +73,7 @@ class ImageLogger(AtStepBoundary):
         self._val_batch: Any = None
         self._validations = 0
         self._drawn_at: int | None = None
+        self._reconstructed: set[str] = set()
         self._asked = False
 
     def draw_next(self) -> None:
@@ -139,7 +141,7 @@ class ImageLogger(AtStepBoundary):
     def _due(self, trainer: Trainer, step: int, final: bool) -> bool:
         """A stop before the last step (a signal, a time limit) draws nothing: its seconds are needed for the save."""
         last = final and trainer.max_steps in (-1, step)
-        resumed_here = self.first and step > 0 and not final
+        resumed_here = self.first and step > 0  # also of a run that had all its steps: what it drew is there
         asked, self._asked = self._asked, False
         regular = not resumed_here and (step % self.batch_frequency == 0 or last)
         if step == self._drawn_at or not (regular or asked):
@@ -149,6 +151,9 @@ class ImageLogger(AtStepBoundary):
 
     def _draw_batch(self, trainer: Trainer, pl_module: Any, batch: Any, split: str, step: int) -> None:
         options = self._model_options(pl_module)
+        if split in self._reconstructed and "moments" not in batch:  # of a cache there is nothing else to see
+            options = not_again(options, pl_module.log_images)
+        self._reconstructed.add(split)
         with trainer.precision_plugin.forward_context():
             shown = dict(pl_module.log_images(batch, split=split, **options))
         if self.prompts:
@@ -161,7 +166,8 @@ class ImageLogger(AtStepBoundary):
                 averaged = pl_module.log_images(batch, split=split, **once)
             shown |= {f"{key}_ema": averaged[key] for key in drawn}
         for key, images in chosen(shown, self.options).items():
-            self._write(trainer, split, key, f"{split}/{key}", images[: self.max_images], step)
+            few = images[: self.max_images]
+            self._write(trainer, split, key, f"{split}/{key}", few, step, _captions(batch, key, len(few)))
 
     def _draw_prompts(self, trainer: Trainer, pl_module: Any, step: int) -> None:
         drawn = {"raw": self._sample(trainer, pl_module)}
@@ -253,6 +259,12 @@ class ImageLogger(AtStepBoundary):
         total = f" of {trainer.max_steps}" if trainer.max_steps > 0 else ""
         how = f"{self._sampling_steps} sampling steps, guidance {self._guidance:g}"
         return f"step {step}{total}; the same prompts and seeds each time, {how}"
+
+
+def _captions(batch: Any, key: str, count: int) -> list[str] | None:
+    """Those under the pictures of a batch; None where it has none, and for rows, which tell their own story."""
+    captions = batch.get("caption") if isinstance(batch, Mapping) and "_row" not in key else None
+    return list(captions[:count]) if captions and len(captions) >= count else None
 
 
 def _scale(images: Tensor) -> int:

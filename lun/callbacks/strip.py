@@ -14,7 +14,12 @@ COLUMNS = 12
 def draw_strip(
     record: SampleRecord, prompts: Sequence[str], seeds: Sequence[int], real: Mapping[str, Image.Image], footer: str
 ) -> None:
-    """Rewrite `timeline.png` beside the sheets: raw and averaged weights of a few steps, then the real pictures."""
+    """Rewrite `timeline.png` beside the sheets: raw and averaged weights of a few steps, then the real pictures.
+
+    It has room for so many columns; where there are more prompts, the footer says that the sheets hold the others.
+    """
+    if len(prompts) > COLUMNS:
+        footer = f"the first {COLUMNS} of {len(prompts)} prompts; {footer}"
     wanted = list(zip(prompts, seeds, strict=True))[:COLUMNS]
     samples = record.read()
     steps = evenly(sorted({s.step for s in samples if (s.prompt, s.seed) in wanted}))

@@ -18,6 +18,7 @@ from ldm.errors import Fault
 from ldm.position import Position
 from lun.callbacks.images import ImageLogger
 from lun.callbacks.pace import stopwatch
+from lun.callbacks.pictures import grid
 from lun.callbacks.position import FollowPosition
 from lun.callbacks.progress import SmoothedProgressBar
 from lun.callbacks.throughput import Throughput
@@ -279,6 +280,39 @@ def test_a_run_resumed_at_a_due_step_does_not_draw_it_again(trainer, tmp_path):
     assert drawn(tmp_path) == []
 
 
+def test_a_finished_run_that_is_resumed_draws_nothing_again(trainer, tmp_path):
+    callback, model = ImageLogger(batch_frequency=5, prompts=PROMPTS), Painter()
+    callback._train_batch = BATCH
+    arrive(callback, trainer, model, 10, final=True)
+    assert model.asked == [] and not (tmp_path / "images").exists()
+
+
+@pytest.mark.parametrize(("options", "again"), [({}, [0]), ({"plot_reconstruction": True}, [0, 5, 10])])
+def test_a_frozen_first_stage_is_shown_once(trainer, tmp_path, options, again):
+    class Frozen(Painter):
+        def log_images(self, batch, split, N=8, sample=True, plot_reconstruction=True):
+            shown = super().log_images(batch, split, N, sample)
+            return shown if plot_reconstruction else {k: v for k, v in shown.items() if k != "reconstruction"}
+
+    callback, model = ImageLogger(batch_frequency=5, log_images_kwargs=options), Frozen()
+    for step in (0, 5, 10):
+        arrive(callback, trainer, model, step)
+    assert drawn(tmp_path) == [0, 5, 10]
+    assert steps_of(tmp_path / "images" / "train", "reconstruction") == again
+
+
+def test_pictures_of_a_batch_have_their_captions_below(trainer, tmp_path, monkeypatch):
+    written = {}
+
+    def watched(images, columns, captions=None, scale=1):
+        written[len(written)] = captions
+        return grid(images, columns, captions, scale)
+
+    monkeypatch.setattr("lun.callbacks.images.grid", watched)
+    arrive(ImageLogger(log_images_kwargs={"plot_diffusion_rows": True}), trainer, RowPainter(averages=False), 0)
+    assert list(written.values()) == [PROMPTS[:2], PROMPTS[:2], PROMPTS[:2], None]
+
+
 @pytest.mark.parametrize(("max_steps", "expected"), [(10, [0]), (7, [0, 7]), (-1, [0, 7])])
 def test_a_stop_draws_only_at_the_last_step_of_the_run(trainer, tmp_path, max_steps, expected):
     trainer.max_steps = max_steps
@@ -322,7 +356,7 @@ def test_rows_and_inpainting_are_drawn_with_prompts_too_and_what_is_sampled_twic
     assert pictures.keys() == {"inputs", "reconstruction", "diffusion_row", "mask"} | sampled
     row = pictures["diffusion_row"]
     assert row.width > row.height  # one example under the other, each four times as wide as high
-    made = [pictures[name].getpixel((6, 6)) for name in ("samples_inpainting", "samples_inpainting_ema")]
+    made = [pictures[name].getpixel((20, 20)) for name in ("samples_inpainting", "samples_inpainting_ema")]
     assert made[0] != made[1]
 
 

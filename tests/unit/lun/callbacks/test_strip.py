@@ -62,3 +62,12 @@ def test_the_strip_is_written_beside_the_sheets(tmp_path):
     strip.draw_strip(record, PROMPTS, SEEDS, {}, "footer")
     with Image.open(tmp_path / "timeline.png") as drawn:
         assert drawn.width > 2 * 64
+
+
+def test_a_strip_with_too_many_prompts_says_how_many_it_shows(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(strip, "timeline", lambda *told: drawn.append(told) or Image.new("RGB", (4, 4)))
+    for count in (12, 13):
+        strip.draw_strip(SampleRecord(tmp_path), [str(n) for n in range(count)], list(range(count)), {}, "step 0")
+    assert [len(captions) for _, captions, *_ in drawn] == [12, 12]
+    assert [footer for _, _, footer, _ in drawn] == ["step 0", "the first 12 of 13 prompts; step 0"]
