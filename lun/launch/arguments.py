@@ -21,7 +21,8 @@ class Arguments:
     """`none`, `linear` or `sqrt`; None where the flag was not given."""
     no_test: bool = False
     data_root: str | None = None
-    datadir_in_name: bool = True
+    datadir_in_name: bool | None = None
+    """None, where the flag was not given, means where `--data_root` was."""
     check: bool = False
     doctor: bool = False
     print_config: bool = False

@@ -14,6 +14,7 @@ from lun.config.errors import nearest
 from lun.config.top_level import TOP_LEVEL
 from lun.config.trainer_arguments import trainer_arguments
 from lun.launch.arguments import Arguments
+from lun.launch.beside import require_effects
 from lun.launch.flags import ALIASES, FLAGS, Flag, reads_as
 from lun.launch.other_names import VALUE, Foreign, Here, here
 
@@ -124,6 +125,7 @@ class _Reader:
 
     def checked(self) -> Arguments:
         given = self.given
+        require_effects(given, bool(self.base or self.overrides))
         if given.get("resume") == "":
             given["resume"] = (Path(given.get("logdir", "logs")) / "latest").as_posix()
         if given.get("resume") is not None:

@@ -240,11 +240,12 @@ class Session:
 
     def new_directory(self) -> RunDirectory:
         train = self.settings.config["data"]["params"]["train"].get("params") or {}
+        datadir_in_name = self.arguments.datadir_in_name
         return RunDirectory.create(
             Path(self.arguments.logdir),
             self.arguments.name or run_name(self.settings.files),
             train.get("data_root"),
-            self.arguments.datadir_in_name and self.arguments.data_root is not None,
+            self.arguments.data_root is not None if datadir_in_name is None else datadir_in_name,
             self.arguments.postfix,
             now=self.now,
         )

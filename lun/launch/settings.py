@@ -14,6 +14,7 @@ from lun.config.check import check, warnings
 from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.load import Merged, load_layers
+from lun.launch import beside
 from lun.launch.arguments import Arguments
 from lun.launch.changes import stored_settings
 from lun.launch.deepspeed import unread_section, with_deepspeed
@@ -59,7 +60,7 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     faults += missing_values(merged) + check(merged)
     if faults:
         raise ExceptionGroup("faults in the configuration", faults)
-    settings = Settings(merged.config, (*notes, *kept.notes, *warnings(merged)), merged.files)
+    settings = Settings(merged.config, (*beside.notes(arguments), *notes, *kept.notes, *warnings(merged)), merged.files)
     unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
     return replace(settings, notes=(*settings.notes, unread)) if unread else settings
 

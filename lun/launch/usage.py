@@ -23,7 +23,7 @@ what
   key.sub=value                change a setting (anywhere on the line; YAML values)
   ~key.sub                     remove a setting
   -t, --train [BOOL]           train
-  --no-test [BOOL]             accepted; no test runs without a test set
+  --no-test                    accepted: a run trains and validates, it never tests
   --allow MODULE               let a config name classes and functions of this package (repeatable)
 
 data and weights
@@ -37,8 +37,8 @@ run
   -n, --name NAME              name of the run, by default that of the last config
   -f, --postfix TEXT           put after the name
   -l, --logdir DIR             where runs are written (logs)
-  --datadir_in_name [BOOL]     put the data folder's name before the run's (true)
-  -p, --project NAME           accepted for old command lines
+  --datadir_in_name [BOOL]     put the data folder's name before the run's (where --data_root says it)
+  -p, --project NAME           accepted for old command lines, and not read
   -s, --seed N                 seed of everything that is drawn
   --scale_lr [RULE]            learning rate by pictures a step: none, linear, sqrt (none; without a value linear)
   --time-limit H:MM            save and stop after so long

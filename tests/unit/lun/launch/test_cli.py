@@ -90,7 +90,7 @@ def test_the_first_start_found_in_use_is_understood():
         ("-p mine", "project", "mine"),
         ("--datadir_in_name", "datadir_in_name", True),
         ("--datadir_in_name no", "datadir_in_name", False),
-        ("--accept-change data --accept-change batch", "accept_change", ("data", "batch")),
+        ("--resume a --accept-change data --accept-change batch", "accept_change", ("data", "batch")),
         ("--allow a --allow b.c", "allow", ("a", "b.c")),
         ("--time-limit 1:30", "time_limit", 5400),
         ("--check", "check", True),
