@@ -2,9 +2,9 @@
 
 import logging
 import os
-from pathlib import Path
 
 from ldm.errors import Fault
+from lun.data.held import open_file
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ class CaptionReader:
         be read.
         """
         try:
-            data = Path(path).read_bytes()
+            with open_file(path) as file:
+                data = file.read()
         except OSError as error:
             raise Fault("DAT04", f"cannot read caption {os.fspath(path)}", why=error.strerror or str(error)) from error
         text = self._decoded(data, path)

@@ -19,7 +19,7 @@ class Columnar(Protocol):
     def sizes(self) -> NDArray[np.int32]:
         """(n, 2) width and height, turned upright; 0 where the file is no image"""
 
-    def repeats(self) -> NDArray[np.int32]:
+    def repeats(self) -> NDArray[np.int64]:
         """(n,) how often each comes in one epoch, at least once"""
 
     def weights(self) -> NDArray[np.float32] | None:

@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 State = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
@@ -14,7 +14,7 @@ UNKNOWN: State = (-1, -1)
 _TO_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY)  # Linux lets one into folders that may not be listed
 
 
-def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     """A regular file, to be read. Raises OSError for one that cannot be opened, and for what is none.
 
     FIFOs, sockets and devices are never opened: reading them may never end.

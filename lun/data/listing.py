@@ -1,9 +1,13 @@
-"""What lies in one folder, told by names alone: images, captions, folders, the rest."""
+"""What lies in a folder, told by names alone: images, captions, folders, the rest."""
 
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from ldm.errors import Fault
 
 EXTENSIONS = ("png", "jpg", "jpeg", "bmp", "webp", "avif", "tif", "tiff", "gif")
 
@@ -12,6 +16,10 @@ CAPTION_EXTENSIONS = ("txt", "caption")
 
 CAPTION_FOLDER = {"img": "txt", "images": "captions"}
 """Folder for images -> the folder beside it for their captions."""
+
+LEAVES = "link that leads out of the folder"
+NOWHERE = "link that leads nowhere"
+SPECIAL = "neither a file nor a folder"
 
 _OF_THE_SYSTEM = {"thumbs.db", "desktop.ini", "@eadir", "__macosx", "$recycle.bin"}
 
@@ -22,7 +30,7 @@ class Listing:
 
     images: list[str] = field(default_factory=list)
     captions: dict[str, str] = field(default_factory=dict)
-    """stem -> name of the text file"""
+    """stem, with its accents composed -> name of the text file"""
     folders: list[str] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
     """how many files of each other extension, with its dot"""
@@ -30,6 +38,8 @@ class Listing:
     """of those other files"""
     skipped: int = 0
     """hidden files and those that systems leave behind"""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """(name, reason) of what is not looked into"""
 
     @property
     def is_empty(self) -> bool:
@@ -56,13 +66,29 @@ def is_left_behind(name: str) -> bool:
     return name.startswith(".") or name.lower() in _OF_THE_SYSTEM
 
 
-def listing(folder: str | os.PathLike[str]) -> Listing:
-    """The names in `folder`, images and folders sorted; opens no file. Raises OSError if it cannot be listed."""
+def composed(name: str) -> str:
+    """A name as most systems write it (NFC): others take accents apart, and two spellings are one name."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def leads_out(path: str | os.PathLike[str], real_root: str) -> bool:
+    """Whether what `path` is in truth lies outside the folder `real_root`, which has no links in its own path."""
+    real = os.path.realpath(path)
+    return real != real_root and not real.startswith(real_root.rstrip(os.sep) + os.sep)
+
+
+def listing(folder: str | os.PathLike[str], real_root: str | None = None) -> Listing:
+    """The names in `folder`, images and folders sorted; opens no file. Raises OSError if it cannot be listed.
+
+    With `real_root`, links that lead out of that folder are unread.
+    """
     found = Listing()
     with os.scandir(folder) as entries:
         for entry in entries:
             if is_left_behind(entry.name):
                 found.skipped += 1
+            elif reason := _unread(entry, real_root):
+                found.unread.append((entry.name, reason))
             else:
                 _sort_in(found, entry)
     found.images.sort()
@@ -70,20 +96,84 @@ def listing(folder: str | os.PathLike[str]) -> Listing:
     return found
 
 
-def walk(root: str | os.PathLike[str], below: str = "") -> Iterator[tuple[str, Listing]]:
-    """Every folder from `below` on with what lies in it, sorted, each real folder once. Raises OSError."""
-    seen: set[str] = set()
-    waiting = [below]
-    while waiting:
-        folder = waiting.pop()
-        place = os.path.join(root, folder)
-        real = os.path.realpath(place)
-        if real in seen:
-            continue
-        seen.add(real)
-        found = listing(place)
-        yield folder, found
-        waiting += [joined(folder, name) for name in reversed(found.folders)]
+def _unread(entry: os.DirEntry[str], real_root: str | None) -> str | None:
+    """Why it is neither a file nor a folder to look into; for most entries the listing itself says that it is one."""
+    try:
+        if entry.is_file() or entry.is_dir():
+            is_out = entry.is_symlink() and real_root is not None and leads_out(entry.path, real_root)
+            return LEAVES if is_out else None
+        return SPECIAL if os.path.exists(entry.path) else NOWHERE
+    except OSError:  # a link to itself
+        return NOWHERE
+
+
+class Tree:
+    """A data folder as names: each of its folders is listed once, and only if asked for.
+
+    follow_links  whether links may lead out of it
+    masked        whether `mask/` holds masks in any case; else it does if all its names are those of pictures
+    """
+
+    MASKS = "mask"
+
+    def __init__(self, root: Path, follow_links: bool = False, masked: bool = False) -> None:
+        self.root = root
+        self.real_root = None if follow_links else os.path.realpath(root)
+        self._listed: dict[str, Listing] = {}
+        self.masks = self.MASKS in self[""].folders and (masked or self._holds_masks())
+        if self.masks:
+            self[""].folders.remove(self.MASKS)
+
+    def __getitem__(self, folder: str) -> Listing:
+        """What lies in `folder`, '' being the root. Raises `Fault` DAT01 if it cannot be listed."""
+        if folder not in self._listed:
+            try:
+                self._listed[folder] = listing(os.path.join(self.root, folder), self.real_root)
+            except OSError as error:
+                where = self.root / folder
+                raise Fault(
+                    "DAT01", f"data folder cannot be read: {where}", why=error.strerror or str(error)
+                ) from error
+        return self._listed[folder]
+
+    @property
+    def top(self) -> Listing:
+        return self[""]
+
+    def walk(self, below: str = "") -> Iterator[tuple[str, Listing]]:
+        """Every folder from `below` on with what lies in it, sorted, each real folder once."""
+        seen: set[str] = set()
+        waiting = [below]
+        while waiting:
+            folder = waiting.pop()
+            real = os.path.realpath(os.path.join(self.root, folder))
+            if real not in seen:
+                seen.add(real)
+                yield folder, self[folder]
+                waiting += [joined(folder, name) for name in reversed(self[folder].folders)]
+
+    def unread(self) -> list[tuple[str, str]]:
+        """(path, reason) of what was met and not looked into."""
+        return [(joined(folder, name), why) for folder, inside in self._listed.items() for name, why in inside.unread]
+
+    def _holds_masks(self) -> bool:
+        """Whether every picture below `mask/` is named as one in the root, in `img/` or in `images/`."""
+        holding = [(folder, inside) for folder, inside in self.walk(self.MASKS) if inside.images]
+
+        def beside(place: str) -> bool:
+            return all(
+                _stems(inside) <= self._stems("/".join(filter(None, (place, folder.partition("/")[2]))))
+                for folder, inside in holding
+            )
+
+        return bool(holding) and any(map(beside, ("", *CAPTION_FOLDER)))
+
+    def _stems(self, folder: str) -> set[str]:
+        return _stems(self[folder]) if (self.root / folder).is_dir() else set()
+
+
+def _stems(inside: Listing) -> set[str]:
+    return {composed(stem(image)) for image in inside.images}
 
 
 def _sort_in(found: Listing, entry: os.DirEntry[str]) -> None:
@@ -95,8 +185,9 @@ def _sort_in(found: Listing, entry: os.DirEntry[str]) -> None:
     if kind in EXTENSIONS:
         found.images.append(name)
     elif kind in CAPTION_EXTENSIONS:
-        if kind == CAPTION_EXTENSIONS[0] or stem(name) not in found.captions:
-            found.captions[stem(name)] = name
+        own = composed(stem(name))
+        if kind == CAPTION_EXTENSIONS[0] or own not in found.captions:
+            found.captions[own] = name
     else:
         found.others["." + kind if kind else "without extension"] += 1
         found.names.append(name)

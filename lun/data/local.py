@@ -22,6 +22,7 @@ from lun.data.layouts.found import LayoutName
 from lun.data.masks import MaskKind, mask_file, read_mask, require_masks
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, checked
+from lun.data.metadata.rows import MOST_REPEATS
 from lun.data.selection import Choice, Split, Subset, select
 
 
@@ -46,6 +47,7 @@ class Local:
                           takes what is opaque; a picture without either counts everywhere
     icc                   `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its
                           numbers for sRGB
+    follow_links          read what links out of `data_root` lead to as well
 
     What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
     `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
@@ -70,6 +72,7 @@ class Local:
         allow_empty_captions: bool = False,
         mask: MaskKind | None = None,
         icc: ColourManagement = "convert",
+        follow_links: bool = False,
     ) -> None:
         _check(size, interpolation, flip_p, limit_images, repeats, icc)
         self.size = size
@@ -78,6 +81,7 @@ class Local:
         self.crop = crop
         self.mask = mask
         self.icc: ColourManagement = icc
+        self.follow_links = follow_links
         self.default_caption = default_caption or ""
         self.times = repeats
         self.folder_weights = folder_weights or {}
@@ -90,6 +94,8 @@ class Local:
             split=split,
             subset=subset,
             limit=limit_images,
+            follow_links=follow_links,
+            masked=mask == "folder",
         )
         self.selection = select(data_root, choice)
         self.root = self.selection.root
@@ -119,7 +125,8 @@ class Local:
         target = size or (None if self.size is None else (self.size, self.size))
         cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
         found: Example = {"image": to_array(cut(decode(path, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
-        if self.mask and (mask := read_mask(path, self.root, self.mask, cut)) is not None:
+        mask = read_mask(path, self.root, self.mask, cut, self.follow_links) if self.mask else None
+        if mask is not None:
             found["mask"] = mask.flip(1) if flipped else mask
         if flipped:
             found["image"] = flip(found["image"])
@@ -137,7 +144,7 @@ class Local:
     def files(self, index: int) -> list[Path]:
         """Every file that the pixels of example `index` come from."""
         path = self.path(index)
-        beside = mask_file(path, self.root) if self.mask == "folder" else None
+        beside = mask_file(path, self.root, self.follow_links) if self.mask == "folder" else None
         return [path, beside] if beside else [path]
 
     def placement(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
@@ -221,9 +228,9 @@ class Local:
         """
         return self._sizes
 
-    def repeats(self) -> NDArray[np.int32]:
+    def repeats(self) -> NDArray[np.int64]:
         """(n,) how often each image comes in one epoch: its folder's or description's number times `repeats`."""
-        found: NDArray[np.int32] = self.table.repeats[self.rows] * np.int32(self.times)
+        found: NDArray[np.int64] = self.table.repeats[self.rows].astype(np.int64) * self.times
         return np.maximum(found, 1)
 
     def weights(self) -> NDArray[np.float32] | None:
@@ -282,7 +289,7 @@ def _check(
         (0 <= flip_p <= 1, "flip_p", flip_p, "a probability, 0 to 1"),
         (limit_images is None or limit_images > 0, "limit_images", limit_images, "a number above 0, or null"),
         (icc in ("convert", "ignore"), "icc", icc, "convert or ignore"),
-        (repeats > 0, "repeats", repeats, "a number above 0"),
+        (0 < repeats <= MOST_REPEATS, "repeats", repeats, f"a number from 1 to {MOST_REPEATS:,}"),
     ]
     for holds, name, value, kind in allowed:
         if not holds:

@@ -1,5 +1,7 @@
 """Masks: where a picture counts in the loss, from a grey picture beside it or from its own alpha channel."""
 
+import os
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -12,21 +14,27 @@ from torch import Tensor
 from ldm.errors import Fault
 from lun.data.colours import eight_bits
 from lun.data.images import decode, opened, upright
+from lun.data.listing import Tree, composed, leads_out
 
 MaskKind = Literal["folder", "alpha"]
 
-FOLDER = "mask"
+FOLDER = Tree.MASKS
 """Beside the folder of the pictures, or in it where they lie in the root itself."""
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
-def read_mask(path: Path, root: Path, kind: MaskKind, cut: Callable[[Image.Image], Image.Image]) -> Tensor | None:
+def read_mask(
+    path: Path, root: Path, kind: MaskKind, cut: Callable[[Image.Image], Image.Image], follow_links: bool = False
+) -> Tensor | None:
     """(h, w) in [0, 1] for the picture at `path`, white is 1; None where there is no mask.
 
-    cut  what is done to the picture, so that the mask is done the same to. Raises `Fault` DAT06 for a broken file.
+    cut           what is done to the picture, so that the mask is done the same to
+    follow_links  whether links may lead out of `root`
+
+    Raises `Fault` DAT06 for a broken file.
     """
-    found = _alpha(path) if kind == "alpha" else _beside(path, root)
+    found = _alpha(path) if kind == "alpha" else _beside(path, root, follow_links)
     if found is None:
         return None
     return torch.from_numpy(np.array(cut(found.convert("L")))).float().div_(255)
@@ -43,15 +51,18 @@ def require_masks(root: Path, kind: MaskKind | None) -> None:
         )
 
 
-def mask_file(path: Path, root: Path) -> Path | None:
-    """The mask of `img/a.jpg` is `mask/a.png`, that of `a.jpg` in the root `mask/a.png` as well; any image format."""
+def mask_file(path: Path, root: Path, follow_links: bool = False) -> Path | None:
+    """The mask of `cats/a.jpg` is `mask/cats/a.png`, else `mask/a.png`, as that of `img/a.jpg`; any image format."""
     inside = path.relative_to(root).parts[:-1]
-    folder = root.joinpath(FOLDER, *inside[1:])
-    return next((file for suffix in SUFFIXES if (file := folder / (path.stem + suffix)).is_file()), None)
+    folders = [root.joinpath(FOLDER, *parts) for parts in dict.fromkeys((inside, inside[1:]))]
+    stems = dict.fromkeys((path.stem, composed(path.stem), unicodedata.normalize("NFD", path.stem)))
+    files = (folder / (stem + suffix) for folder in folders for stem in stems for suffix in SUFFIXES)
+    found = next((file for file in files if file.is_file()), None)
+    return None if found is None or (not follow_links and leads_out(found, os.path.realpath(root))) else found
 
 
-def _beside(path: Path, root: Path) -> Image.Image | None:
-    file = mask_file(path, root)
+def _beside(path: Path, root: Path, follow_links: bool) -> Image.Image | None:
+    file = mask_file(path, root, follow_links)
     return None if file is None else decode(file)
 
 

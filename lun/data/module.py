@@ -32,6 +32,7 @@ from lun.data.texts.encoder import TextEncoder
 
 log = logging.getLogger(__name__)
 
+_LONGEST_EPOCH = 1 << 30
 _SPLITS = {"fit": ("train", "validation"), "validate": ("validation",), "test": ("test",), "predict": ("predict",)}
 
 
@@ -278,6 +279,13 @@ def _refuse_repeats(recipes: Mapping[str, Recipe]) -> None:
 def _examples(dataset: Any) -> int | np.ndarray:
     """How many examples an epoch has, or the index of each where some are repeated."""
     repeats = Offers(dataset).repeats()
+    if repeats is not None and repeats.sum() > _LONGEST_EPOCH:
+        raise Fault(
+            "CFG08",
+            f"an epoch cannot have {repeats.sum():,} examples",
+            why=f"its order is kept in memory, and {_LONGEST_EPOCH:,} is the most",
+            fix="data.params.train.params.repeats=1, or fewer repeats in names of folders and in descriptions",
+        )
     return len(dataset) if repeats is None else np.repeat(np.arange(len(dataset)), repeats)
 
 

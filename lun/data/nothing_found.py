@@ -3,6 +3,7 @@
 import difflib
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.data.layouts.found import Found
-from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, Listing, listing, stem
+from lun.data.listing import CAPTION_FOLDER, EXTENSIONS, LEAVES, Listing, composed, listing, stem
 from lun.data.metadata.params import MetadataParams
 from lun.data.metadata.table import Table
 from lun.data.metadata.waterfall import Waterfall
 
 log = logging.getLogger(__name__)
+
+FOLLOW_LINKS = "data.params.train.params.follow_links=true reads what links out of the folder lead to"
 
 _SHOWN = 6
 _PROBED = 50
@@ -64,8 +67,20 @@ def _similar(root: Path, parent: Path, inside: Listing) -> Path | None:
     return next((folder for folder in [*whole, *(parent / name for name in names)] if folder.is_dir()), None)
 
 
-def no_images(root: Path) -> Fault:
-    """`Fault` DAT02 if nothing lies in `root` or its folders, else DAT03 with what was found there."""
+def no_images(root: Path, unread: Sequence[tuple[str, str]] = ()) -> Fault:
+    """`Fault` DAT02 if nothing lies in `root` or its folders, else DAT03 with what was found there.
+
+    unread  (path, reason) of what was not looked into
+    """
+    if unread:
+        path, reason = unread[0]
+        return Fault(
+            "DAT03",
+            f"no images in {root} that can be read",
+            where="--data_root",
+            why=f"{len(unread)} x not looked into, the first: {path}: {reason}",
+            fix=FOLLOW_LINKS if reason == LEAVES else "--data_root DIR, a folder with images",
+        )
     top = listing(root)
     below = {name: _listed(root / name) for name in top.folders[:_PROBED]}
     if not (top.others or top.captions) and all(inside.is_empty for inside in below.values()):
@@ -98,7 +113,11 @@ def no_captions(root: Path, images: int, found: Found, first: str) -> Fault:
         place = "next to the images" if beside else f"in {folder}/ that is named like an image of {image_folder}/"
         why = f"no .txt or .caption {place}"
         sibling = CAPTION_FOLDER.get(root.name)
-        if not image_folder and sibling and (root.parent / sibling).is_dir():
+        if elsewhere := _caption_folder(root, first):
+            wanted = CAPTION_FOLDER.get(image_folder)
+            put = f"mv {quoted(root / elsewhere)} {quoted(root / wanted)}" if wanted else f"{put}: mv {elsewhere}/* ."
+            why += f", but {elsewhere}/ has {text}"
+        elif not image_folder and sibling and (root.parent / sibling).is_dir():
             put = f"--data_root {quoted(root.parent)} (which holds {root.name}/ and {sibling}/)"
     return Fault(
         "DAT04",
@@ -109,6 +128,13 @@ def no_captions(root: Path, images: int, found: Found, first: str) -> Fault:
         'data.params.train.params.default_caption="photo of sks cat"\n'
         "or train without text: data.params.train.params.allow_empty_captions=true",
     )
+
+
+def _caption_folder(root: Path, image: str) -> str | None:
+    """The folder in `root` that holds a caption for `image` under a name that is not looked into, such as `texts`."""
+    name = composed(stem(image.rpartition("/")[2]))
+    folders = listing(root).folders[:_PROBED]
+    return next((folder for folder in folders if name in _listed(root / folder).captions), None)
 
 
 def tell_left_out(total: int, count: int, names: list[str], found: Found) -> None:
@@ -143,14 +169,27 @@ def _loosened(waterfall: Waterfall, table: Table) -> str:
     setting = f"data.params.train.params.metadata_params.{worst.name}"
     if worst.name in ("min_score", "abs_min_score"):
         known = table.score[~np.isnan(table.score)]
-        if not len(known):
-            return f"no image has a score, so leave it out: {setting}=null"
         return f"lower the filter that removed the most, e.g. {setting}={np.median(known):g} (half of them reach it)"
     if worst.name in MetadataParams.__annotations__:
         return f"loosen the filter that removed the most, or switch it off: {setting}=null"
+    if worst.name in _ASKED_BY:
+        setting = "data.params.train.params.metadata_params."
+        return "leave out what asks for it: " + " ".join(f"{setting}{name}=null" for name in _ASKED_BY[worst.name])
+    if worst.name == "leaves":
+        return FOLLOW_LINKS
+    if worst.name == "embedded":
+        return "write the pictures out as files beside their descriptions"
     if worst.name == "missing":
         return f"paths in descriptions count from the folder itself: is there {worst.first}?"
     return "mend what removed the most"
+
+
+_ASKED_BY = {
+    "no_score": ("abs_min_score", "min_score"),
+    "no_rating": ("ratings",),
+    "no_date": ("min_date", "max_date"),
+}
+"""Step that removed what has no value -> the filters that ask for one."""
 
 
 class Unusable(Fault):

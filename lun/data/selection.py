@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,8 @@ from lun.data.metadata import filters
 from lun.data.metadata.columns import Ragged, Strings
 from lun.data.metadata.compose import TAG_RULES, split_tags
 from lun.data.metadata.filters import Filter, Kept, Sizes
-from lun.data.metadata.presence import Presence
+from lun.data.metadata.presence import Presence, as_on_disk
+from lun.data.metadata.rows import NO_WORDS
 from lun.data.metadata.scores import with_score_tags
 from lun.data.metadata.table import Table
 from lun.data.metadata.waterfall import Waterfall, run
@@ -55,6 +57,8 @@ class Choice:
     split: Split | None = None
     subset: Subset | None = None
     limit: int | None = None
+    follow_links: bool = False
+    masked: bool = False
 
     @property
     def speaks_of_tags(self) -> bool:
@@ -83,10 +87,10 @@ def select(data_root: str, choice: Choice) -> Selection:
     """
     root = Path(data_root).expanduser()
     read = CaptionReader(several=True) if choice.described else None
-    found = read_layout(root, choice.layout, Asked(read, choice.described))
+    found = read_layout(root, choice.layout, Asked(read, choice.described, choice.follow_links, choice.masked))
     plain = found.layout in ("flat", "sidecar", "kohya")
     tags_from_text = choice.speaks_of_tags and (plain or not len(found.table.tags.values))
-    table = found.table
+    table = as_on_disk(root, found.table) if found.paths_from_metadata else found.table
     if plain and not choice.rules.get("several_captions"):
         table = dataclasses.replace(table, text=table.text.on_one_line())
     if tags_from_text:
@@ -123,14 +127,14 @@ def _chain(root: Path, found: Found, told: Table, choice: Choice) -> list[Filter
     if nth := rules.get("consider_every_nth"):
         made.append(filters.every_nth(nth))
     if found.paths_from_metadata:
-        made += [*filters.whole(), *Presence(root).filters()]
+        made += [*filters.whole(), *Presence(root, choice.follow_links).filters()]
     if choice.split is not None:
         made.append(_subset(choice.split, choice.subset))
     elif choice.subset is not None:
         what = f"subset: {choice.subset} says which part of a split, and there is no split"
         raise Fault("CFG08", what, fix="split: {fraction: 0.02}   beside it, or without subset")
-    made += _by_metadata(rules, _sizes(root, found.table), told)
-    if choice.captions_required and found.layout != "board":
+    made += _by_metadata(rules, _sizes(root, told), told)
+    if choice.captions_required and not rules.get("skip_caption"):
         made.append(Filter("no_caption", "without a caption", lambda table, _: has_caption(table)))
     if choice.limit is not None:
         made.append(_limited(choice.limit))
@@ -151,7 +155,19 @@ def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, told: Table) -> list[Fi
         "require_tags": filters.require_tags,
     }
     asked = {**rules, "dates": True} if rules.keys() & {"min_date", "max_date"} else rules
-    return [make(asked[name]) for name, make in makers.items() if name in asked]
+    first = {
+        "aspect_range": filters.readable(sizes, "aspect_range" in asked, "min_size" in asked),
+        "abs_min_score": filters.scored(),
+        "ratings": filters.rated(),
+        "dates": filters.dated(),
+    }
+    first |= {"min_size": first["aspect_range"], "min_score": first["abs_min_score"]}
+    made: dict[str, Filter] = {}  # what lacks the value that a filter asks about is told apart, once
+    for name in makers:
+        if name in asked:
+            chain = [first[name]] if name in first else []
+            made |= {one.name: made.get(one.name, one) for one in [*chain, makers[name](asked[name])]}
+    return list(made.values())
 
 
 def _blind_to_scores(one: Filter, told: Table) -> Filter:
@@ -160,18 +176,22 @@ def _blind_to_scores(one: Filter, told: Table) -> Filter:
 
 
 def _sizes(root: Path, table: Table) -> Sizes:
+    known: dict[int, np.ndarray] = {}
+
     def sizes(rows: np.ndarray) -> np.ndarray:
-        names = [table.path[row] for row in rows.tolist()]
-        return image_sizes(root, names, file_states(root, names))
+        new = [row for row in rows.tolist() if row not in known]
+        names = [table.path[row] for row in new]
+        known.update(zip(new, image_sizes(root, names, file_states(root, names)), strict=True))
+        return np.array([known[row] for row in rows.tolist()], np.int32).reshape(-1, 2)
 
     return sizes
 
 
 def has_caption(table: Table) -> Kept:
-    """(n,): whether there are words, or a file of the picture's own with them"""
+    """(n,): whether there are words, or a file of the picture's own for them, which may be empty"""
     has_words = ~table.text.empty | (table.tags.lengths > 0)
     describes_many = bool(table.line.any())
-    found: Kept = has_words if describes_many else has_words | ~table.source.empty
+    found: Kept = has_words if describes_many else has_words | (~table.source.empty & (table.problem != NO_WORDS))
     return found
 
 
@@ -218,6 +238,7 @@ def _tell(selection: Selection) -> None:
     log.info(
         "layout   %s: %s%s%s", selection.root, found.words, hidden, " (known from an earlier start)" * found.reused
     )
+    _tell_unread(found)
     steps = {step.name: step for step in waterfall.steps}
     if "no_caption" in steps and steps["no_caption"].count:
         without = np.flatnonzero(waterfall.removed_by == list(steps).index("no_caption"))
@@ -230,3 +251,12 @@ def _tell(selection: Selection) -> None:
         raise Unusable(none_left(selection.root, found, waterfall, selection.table), selection)
     if waterfall.left < waterfall.total:
         log.info("usable   %s", waterfall.short())
+
+
+def _tell_unread(found: Found) -> None:
+    """How many files beside the pictures have no use, by reason, and one of each."""
+    reasons = Counter(reason for _, reason in found.unread)
+    first = {reason: path for path, reason in reversed(found.unread)}
+    if reasons:
+        told = ", ".join(f"{count:,} x {reason} ({first[reason]})" for reason, count in reasons.most_common())
+        log.info("unread   %s", told)

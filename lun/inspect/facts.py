@@ -14,6 +14,7 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.buckets import Buckets, fit_sizes
 from lun.data.buckets_table import BucketTable, assign
+from lun.data.held import open_file
 from lun.data.images import header_size
 from lun.data.listing import extension
 from lun.data.local import Local
@@ -198,7 +199,7 @@ def _duplicates(data: Local) -> list[list[str]]:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # it went away since the folder was read
         return ""

@@ -36,6 +36,7 @@ OTHER: Mapping[str, Any] = {
     "allow_empty_captions": True,
     "mask": "alpha",
     "icc": "ignore",
+    "follow_links": True,
 }
 """Another value of each parameter of `Local`; the folder of `data_root` is the same."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {
@@ -103,6 +104,10 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
         about = {"score": 100 * number, "rating": "safe" if number % 2 else "other", "date": f"2022-09-0{number + 1}"}
         size = {"width": 8 + 2 * number, "height": 12}
         records[str(number)] = {"path": name, "tags": [*TAGS, f"number {number}"], "text": "A fox.", **about, **size}
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "6.png"
+    picture(elsewhere, 6)
+    (root / "6.png").symlink_to(elsewhere)
+    records["6"] = {"path": "6.png", "tags": TAGS}
     put_board(root, records, pictures=False)
     for number in range(6):
         picture(root / f"img/{number}.png", number)

@@ -10,20 +10,23 @@ from lun.data.index import Stamps, indexed, is_stored, store
 from lun.data.index_sizes import file_states
 from lun.data.layouts.found import Found
 from lun.data.layouts.spread import read_by_many
-from lun.data.listing import is_left_behind, joined
+from lun.data.listing import LEAVES, Tree, is_left_behind, joined, leads_out
 from lun.data.metadata.table import Table, concatenated
 
 FOLDER = "metadata"
 
 
-def read_board(root: Path) -> Found | None:
+def read_board(tree: Tree) -> Found | None:
     """Every `.json` file below `metadata/`; those that did not change since the last start are not read again."""
-    files, skipped = json_files(root)
+    if FOLDER not in tree.top.folders:
+        return None
+    root = tree.root
+    files, unread, skipped = json_files(root, tree.real_root)
     if not files:
         return None
     table, reused = _known(root, files) if is_stored(root, "board") else (_first(root, files), False)
     words = f"board JSON, {len(files):,} files"
-    return Found("board", words, table, skipped=skipped, reused=reused, paths_from_metadata=True)
+    return Found("board", words, table, "", skipped, reused, paths_from_metadata=True, unread=tuple(unread))
 
 
 def has_json(root: Path) -> bool:
@@ -35,9 +38,10 @@ def _ending(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def json_files(root: Path) -> tuple[list[str], int]:
-    """Paths below the root in sorted order, and how many files of systems were skipped."""
+def json_files(root: Path, real_root: str | None) -> tuple[list[str], list[tuple[str, str]], int]:
+    """Paths below the root in sorted order, (path, reason) of links out of it, and how many files were skipped."""
     found: list[str] = []
+    unread: list[tuple[str, str]] = []
     waiting, skipped = [FOLDER], 0
     while waiting:
         folder = waiting.pop()
@@ -49,9 +53,16 @@ def json_files(root: Path) -> tuple[list[str], int]:
                 elif entry.is_dir(follow_symlinks=False):
                     waiting.append(joined(folder, name))
                 elif name.endswith((".json", ".JSON")):
-                    found.append(f"{folder}/{name}")
+                    if entry.is_symlink() and _leaves(entry.path, real_root):
+                        unread.append((f"{folder}/{name}", LEAVES))
+                    else:
+                        found.append(f"{folder}/{name}")
     found.sort()
-    return found, skipped
+    return found, unread, skipped
+
+
+def _leaves(link: str, real_root: str | None) -> bool:
+    return real_root is not None and os.path.exists(link) and leads_out(link, real_root)
 
 
 def _first(root: Path, files: list[str]) -> Table:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lun.data.metadata.table import Table
 
-LayoutName = Literal["flat", "sidecar", "kohya", "imagefolder", "board", "jsonl", "parquet"]
+LayoutName = Literal["flat", "sidecar", "kohya", "imagefolder", "board", "jsonl", "kohya-json", "parquet"]
 
 TextReader = Callable[[Path], str]
 
@@ -28,6 +28,8 @@ class Found:
     """whether all of it came from the stored index"""
     paths_from_metadata: bool = False
     """the paths are what some file says, not what was seen on disk"""
+    unread: tuple[tuple[str, str], ...] = ()
+    """(path, reason) of files beside the pictures that have no use, such as captions without a picture"""
 
 
 @dataclass(frozen=True)
@@ -37,3 +39,7 @@ class Asked:
     read_text: TextReader | None = None
     described: bool = False
     """filters or rules for tags were given, so that descriptions are preferred to plain captions"""
+    follow_links: bool = False
+    """links may lead out of the folder"""
+    masked: bool = False
+    """masks are asked for, so that `mask/` holds no pictures"""

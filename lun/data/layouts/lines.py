@@ -12,6 +12,7 @@ import numpy as np
 
 from ldm.errors import Fault
 from ldm.packages import install_line
+from lun.data.held import open_file
 from lun.data.index import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
 from lun.data.metadata.record import READ_KEYS, add_record, json_reader
@@ -52,7 +53,7 @@ def parse(root: Path, file: str) -> Table:
 
 def _jsonl(path: Path) -> Iterator[Record]:
     read = json_reader()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for line, text in enumerate(file, start=1):
             text = text.removeprefix(b"\xef\xbb\xbf").strip()
             if text:
@@ -68,13 +69,23 @@ def _record(read: Callable[[bytes], Any], text: bytes) -> Any:
 
 def _csv(path: Path) -> Iterator[Record]:
     """Columns by the names of the first line; a cell that is a JSON list counts as one."""
+    with open_file(path) as file:
+        data = file.read()
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = path.read_text(encoding="latin-1")
+        text = data.decode("latin-1")
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell of any length, where 128 KiB is the default
     lines = csv.DictReader(io.StringIO(text, newline=""))
-    for row in lines:
-        yield lines.line_num, {name: _cell(cell) for name, cell in row.items() if name and cell}
+    while True:
+        try:
+            row = next(lines)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield lines.line_num, None
+        else:
+            yield lines.line_num, {name: _cell(cell) for name, cell in row.items() if name and cell}
 
 
 def _cell(cell: str) -> Any:
@@ -99,7 +110,9 @@ def _parquet(path: Path) -> Iterator[Record]:
         ) from error
     try:
         file = parquet.ParquetFile(path)
-        wanted = [name for name in file.schema_arrow.names if name in READ_KEYS]
+        fields = [field for field in file.schema_arrow if field.name in READ_KEYS]
+        # Of a picture that lies in the file itself, as hubs have it, its name alone is read.
+        wanted = [f"{field.name}.path" if hasattr(field.type, "fields") else field.name for field in fields]
         line = 0
         for batch in file.iter_batches(columns=wanted):  # others may be large, such as the pictures themselves
             for record in batch.to_pylist():

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from lun.data.index import Stamps, indexed
 from lun.data.index_sizes import file_states
 from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
-from lun.data.listing import CAPTION_FOLDER, Listing, joined, listing, stem, walk
+from lun.data.listing import CAPTION_FOLDER, Listing, Tree, composed, joined, stem
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.rows import Rows
 from lun.data.metadata.table import Table
+
+ORPHAN = "caption without a picture"
 
 _KOHYA = re.compile(r"(\d{1,3})_(.+)")
 
@@ -30,15 +32,25 @@ class Pairs:
     rows: Rows = field(default_factory=Rows)
     skipped: int = 0
     repeats: Counter[int] = field(default_factory=Counter)
+    captions: dict[str, bool] = field(default_factory=dict)
+    """path of each text file -> whether a picture has it"""
 
     def add(self, folder: str, inside: Listing, captions: dict[str, str], repeats: int = 1, text: str = "") -> None:
         """The pictures of one folder; `captions` gives the path of a text file by stem, `text` serves without one."""
         self.skipped += inside.skipped
         self.repeats[repeats] += len(inside.images)
+        for caption in captions.values():
+            self.captions.setdefault(caption, False)
         for image in inside.images:
-            source = captions.get(stem(image), "")
+            source = captions.get(composed(stem(image)), "")
+            if source:
+                self.captions[source] = True
             numbers = {"repeats": repeats} if repeats != 1 else {}
             self.rows.add(joined(folder, image), source, "" if source else text, numbers=numbers)
+
+    def orphans(self) -> tuple[tuple[str, str], ...]:
+        """(path, reason) of the text files that no picture has."""
+        return tuple((path, ORPHAN) for path, is_used in self.captions.items() if not is_used)
 
     def table(self) -> Table:
         """What was found; with the words of caption files where they are asked for."""
@@ -69,41 +81,51 @@ def in_folder(folder: str, inside: Listing) -> dict[str, str]:
     return {name: joined(folder, file) for name, file in inside.captions.items()}
 
 
-def read_flat(root: Path, top: Listing, asked: Asked) -> Found | None:
-    """`img/` + `txt/`, `images/` + `captions/`, or all in one folder: the first of them that holds a picture."""
+def flat_folders(tree: Tree) -> tuple[str, str] | None:
+    """(folder of the pictures, folder of their captions) of a flat set; None where no folder for images holds any."""
     for images, captions in CAPTION_FOLDER.items():
-        if images in top.folders:
-            inside = listing(root / images)
-            if inside.images:
-                beside = captions not in top.folders
-                texts = in_folder(images, inside) if beside else in_folder(captions, listing(root / captions))
-                return _flat(root, images, images if beside else captions, inside, texts, asked)
-    return _flat(root, "", "", top, in_folder("", top), asked) if top.images else None
+        if images in tree.top.folders and tree[images].images:
+            return images, captions if captions in tree.top.folders else images
+    return None
 
 
-def _flat(root: Path, images: str, captions: str, inside: Listing, texts: dict[str, str], asked: Asked) -> Found:
-    pairs = Pairs(root, asked)
-    pairs.add(images, inside, texts)
+def has_flat_captions(tree: Tree) -> bool:
+    """Whether half of the pictures of a flat set or more have a caption file."""
+    folders = flat_folders(tree)
+    if folders is None:
+        return False
+    images = tree[folders[0]].images
+    return 2 * sum(composed(stem(image)) in tree[folders[1]].captions for image in images) >= len(images)
+
+
+def read_flat(tree: Tree, asked: Asked) -> Found | None:
+    """`img/` + `txt/`, `images/` + `captions/`, or all in one folder: the first of them that holds a picture."""
+    images, captions = flat_folders(tree) or ("", "")
+    inside = tree[images]
+    if not inside.images:
+        return None
+    pairs = Pairs(tree.root, asked)
+    pairs.add(images, inside, in_folder(captions, tree[captions]))
     places = f"{images}/ + {captions}/" if images != captions else "captions beside images"
     words = f"flat ({places}), {len(inside.images):,} images"
-    return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped)
+    return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped, unread=pairs.orphans())
 
 
-def read_sidecars(root: Path, asked: Asked, below: str = "") -> Found | None:
+def read_sidecars(tree: Tree, asked: Asked, below: str = "") -> Found | None:
     """Pictures at any depth with their text beside them, or in the folder for captions beside theirs."""
-    return _read_tree(root, below, asked, lambda folder: (1, ""), "sidecar", "captions beside images")
+    return _read_tree(tree, below, asked, lambda folder: (1, ""), "sidecar", "captions beside images")
 
 
-def read_kohya(root: Path, asked: Asked, below: str = "") -> Found | None:
+def read_kohya(tree: Tree, asked: Asked, below: str = "") -> Found | None:
     """Folders `10_name`: the number is how often their pictures repeat, the name the caption of those without one."""
-    return _read_tree(root, below, asked, lambda folder: kohya_folder(root, folder), "kohya", "kohya folders")
+    return _read_tree(tree, below, asked, lambda folder: kohya_folder(tree.root, folder), "kohya", "kohya folders")
 
 
 def _read_tree(
-    root: Path, below: str, asked: Asked, of_folder: Callable[[str], tuple[int, str]], layout: LayoutName, words: str
+    tree: Tree, below: str, asked: Asked, of_folder: Callable[[str], tuple[int, str]], layout: LayoutName, words: str
 ) -> Found | None:
-    pairs = Pairs(root, asked)
-    folders = dict(walk(root, below))
+    pairs = Pairs(tree.root, asked)
+    folders = dict(tree.walk(below))
     holding = {folder: inside for folder, inside in folders.items() if inside.images}
     for folder, inside in holding.items():
         parent, _, name = folder.rpartition("/")
@@ -117,7 +139,7 @@ def _read_tree(
     told = f"{words}, {sum(pairs.repeats.values()):,} images in {len(holding):,} folder{'s' * (len(holding) != 1)}"
     if layout == "kohya":
         told += f", repeats {' '.join(map(str, sorted(pairs.repeats)))}"
-    return Found(layout, told, pairs.table(), "{stem}.txt beside it", pairs.skipped)
+    return Found(layout, told, pairs.table(), "{stem}.txt beside it", pairs.skipped, unread=pairs.orphans())
 
 
 def kohya_folder(root: Path, folder: str) -> tuple[int, str]:

@@ -1,17 +1,29 @@
-"""Which layout a folder has, told from names, and its contents read accordingly."""
+"""Which layout a folder has, told from names and from what descriptions say, and its contents read accordingly."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from ldm.errors import Fault
 from lun.data.layouts.board import FOLDER, has_json, read_board
 from lun.data.layouts.found import Asked, Found, LayoutName
+from lun.data.layouts.kohya_json import kohya_json_file, read_kohya_json
 from lun.data.layouts.lines import IMAGEFOLDER, read_described
-from lun.data.layouts.pairs import is_kohya_name, read_flat, read_kohya, read_sidecars
-from lun.data.listing import CAPTION_FOLDER, Listing, listing, walk
+from lun.data.layouts.pairs import (
+    flat_folders,
+    has_flat_captions,
+    is_kohya_name,
+    read_flat,
+    read_kohya,
+    read_sidecars,
+)
+from lun.data.listing import CAPTION_FOLDER, Tree, joined
+from lun.data.metadata.rows import NO_WORDS, SOUND
 from lun.data.nothing_found import check_folder, no_images
 
 log = logging.getLogger(__name__)
@@ -20,11 +32,15 @@ _LOOKED_FOR: dict[LayoutName, str] = {
     "flat": "images in img/, in images/ or in the folder itself",
     "sidecar": "images at any depth",
     "kohya": "folders named like 10_name",
-    "imagefolder": "metadata.jsonl or metadata.csv",
+    "imagefolder": "metadata.jsonl or metadata.csv, in the folder itself, in train/ or in its other folders",
     "board": ".json files below metadata/",
     "jsonl": "a .jsonl file",
+    "kohya-json": 'a .json file of {"picture": {"caption": ..., "tags": ...}}',
     "parquet": "a .parquet file",
 }
+
+_TRAIN = "train"
+_TRIED = 2000
 
 
 def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> Found:
@@ -33,112 +49,170 @@ def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> Found:
     Raises `Fault` DAT01 (no such folder), DAT02 and DAT03 (nothing of that kind in it), DEP01 (no pyarrow).
     """
     check_folder(root)
-    top = listing(root)
-    if forced:
-        found = _READERS[forced](root, top, asked)
-        if found is None:
-            raise Fault(
-                "DAT03",
-                f"{root} does not have the layout {forced}",
-                where="layout",
-                why=f"looked for {_LOOKED_FOR[forced]}",
-                fix="leave layout out, so that it is recognised",
-            )
-        return found
-    name = recognised(root, top, asked.described)
-    found = _READERS[name](root, top, asked) if name else None
+    tree = Tree(root, asked.follow_links, asked.masked)
+    found = _READERS[forced](tree, asked) if forced else _recognised(tree, asked)
+    if found is None and forced:
+        raise Fault(
+            "DAT03",
+            f"{root} does not have the layout {forced}",
+            where="layout",
+            why=f"looked for {_LOOKED_FOR[forced]}",
+            fix="leave layout out, so that it is recognised",
+        )
     if found is None:
-        raise no_images(root)
-    if name == "flat":
-        _tell_unread(root, top, found)
-    return found
+        raise no_images(root, tree.unread())
+    if found.layout == "flat" and not forced:
+        _tell_unread(tree, found)
+    if tree.masks and not asked.masked:
+        log.info("note: mask/ holds masks, which no loss looks at; data.params.train.params.mask=folder uses them")
+    return replace(found, unread=(*tree.unread(), *found.unread))
 
 
-def recognised(root: Path, top: Listing, described: bool) -> LayoutName | None:
-    """The layout that the names in `root` speak for; `described`: descriptions go before plain captions."""
-    if described and FOLDER in top.folders and has_json(root):
-        return "board"
-    if _has_pairs(root, top):
-        return "flat"
-    if FOLDER in top.folders and has_json(root):
-        return "board"
-    if any(name in top.names for name in IMAGEFOLDER):
-        return "imagefolder"
-    if _ending(top, ".jsonl"):
-        return "jsonl"
-    if _ending(top, ".parquet"):
-        return "parquet"
-    if (is_kohya_name(root.absolute().name) and top.images) or _kohya_parent(root, top) is not None:
-        return "kohya"
-    deeper = any(inside.images for folder in top.folders for _, inside in walk(root, folder))
-    if not deeper:
-        return "flat" if top.images else None
-    return "sidecar"
+def _recognised(tree: Tree, asked: Asked) -> Found | None:
+    """Caption files in a folder of their own go first, then descriptions that name pictures here, then the rest.
+
+    Descriptions that name none are taken only where nothing else has a caption. Where filters or rules for tags ask
+    for descriptions, these go before all.
+    """
+    described = [name for name in _DESCRIBING if _IS_THERE[name](tree)]
+    if not asked.described and has_flat_captions(tree):
+        if described:
+            _tell_passed_over(tree, described[0], "the pictures have caption files of their own")
+        return read_flat(tree, asked)
+    first = None
+    for name in described:
+        found = _READERS[name](tree, asked)
+        if found and (asked.described or _names_pictures(tree.root, found)):
+            return found
+        first = first or found
+    plain = _plain(tree, asked)
+    if first is None or (plain and not (plain.table.source.empty & plain.table.text.empty).all()):
+        if first:
+            _tell_passed_over(tree, first.layout, "it names no picture that is here")
+        return plain
+    return first
 
 
-def _has_pairs(root: Path, top: Listing) -> bool:
-    return any(bool(listing(root / name).images) for name in CAPTION_FOLDER if name in top.folders)
+def _tell_passed_over(tree: Tree, name: LayoutName, why: str) -> None:
+    what = _LOOKED_FOR[name].partition(",")[0]
+    log.warning("%s: %s not read, since %s (layout: %s reads it)", tree.root, what, why, name)
 
 
-def _ending(top: Listing, ending: str) -> list[str]:
-    return sorted(name for name in top.names if name.lower().endswith(ending))
+def _names_pictures(root: Path, found: Found) -> bool:
+    """Whether one of the pictures is there, of at most 2000 that are spread evenly."""
+    sound = np.flatnonzero(np.isin(found.table.problem, (SOUND, NO_WORDS)))
+    paths = found.table.path.at(sound[:: max(1, len(sound) // _TRIED)])
+    return any((root / path).is_file() for path in paths if _can_be_asked_for(path))
 
 
-def _kohya_parent(root: Path, top: Listing) -> str | None:
+def _can_be_asked_for(path: str) -> bool:
+    return ("\0" not in path and path.isascii()) or path.encode("utf-8", "ignore").decode() == path
+
+
+def _plain(tree: Tree, asked: Asked) -> Found | None:
+    """Pictures with a caption file each, or none."""
+    if flat_folders(tree):
+        return read_flat(tree, asked)
+    if (is_kohya_name(tree.root.absolute().name) and tree.top.images) or _kohya_parent(tree) is not None:
+        return _kohya(tree, asked)
+    if any(inside.images for folder in tree.top.folders for _, inside in tree.walk(folder)):
+        return read_sidecars(tree, asked)
+    return read_flat(tree, asked)
+
+
+def _kohya_parent(tree: Tree) -> str | None:
     """The folder ('' is the root) all of whose folders with pictures are named like `10_name`."""
-    for parent in ("", *(name for name in CAPTION_FOLDER if name in top.folders)):
-        inside = listing(root / parent)
-        holding = [name for name in inside.folders if listing(root / parent / name).images]
+    for parent in ("", *(name for name in CAPTION_FOLDER if name in tree.top.folders)):
+        inside = tree[parent]
+        holding = [name for name in inside.folders if tree[joined(parent, name)].images]
         if holding and not inside.images and all(map(is_kohya_name, holding)):
             return parent
     return None
 
 
-def _kohya(root: Path, top: Listing, asked: Asked) -> Found | None:
-    return read_kohya(root, asked, _kohya_parent(root, top) or "")
+def _kohya(tree: Tree, asked: Asked) -> Found | None:
+    return read_kohya(tree, asked, _kohya_parent(tree) or "")
 
 
-def _imagefolder(root: Path, top: Listing, asked: Asked) -> Found | None:
-    files = [name for name in IMAGEFOLDER if name in top.names][:1]
-    return read_described(root, files, "imagefolder", files[0]) if files else None
+def _imagefolder_files(tree: Tree) -> list[str]:
+    """In the root, else in `train/`, else in each of its other folders that has one."""
+    for folders in ([""], [_TRAIN], tree.top.folders):
+        files = [_metadata_file(tree, folder) for folder in folders if not folder or folder in tree.top.folders]
+        if any(files):
+            return [file for file in files if file]
+    return []
 
 
-def _jsonl(root: Path, top: Listing, asked: Asked) -> Found | None:
-    files = _ending(top, ".jsonl")
-    return read_described(root, files, "jsonl", ", ".join(files)) if files else None
+def _metadata_file(tree: Tree, folder: str) -> str | None:
+    return next((joined(folder, name) for name in IMAGEFOLDER if name in tree[folder].names), None)
 
 
-def _parquet(root: Path, top: Listing, asked: Asked) -> Found | None:
-    files = _ending(top, ".parquet")
-    return (
-        read_described(root, files, "parquet", f"{len(files)} parquet file{'s' * (len(files) > 1)}") if files else None
-    )
+def _ending(tree: Tree, ending: str, *folders: str) -> list[str]:
+    """The files of that ending in the first of `folders` that has any; of a hub's `data/`, those for training."""
+    for folder in folders:
+        if not folder or folder in tree.top.folders:
+            names = sorted(name for name in tree[folder].names if name.lower().endswith(ending))
+            training = [name for name in names if folder == "data" and name.startswith(_TRAIN)]
+            if names:
+                return [joined(folder, name) for name in training or names]
+    return []
 
 
-def _board(root: Path, top: Listing, asked: Asked) -> Found | None:
-    return read_board(root) if FOLDER in top.folders else None
+def _jsonl_files(tree: Tree) -> list[str]:
+    return _ending(tree, ".jsonl", "", _TRAIN)
 
 
-_READERS: dict[LayoutName, Callable[[Path, Listing, Asked], Found | None]] = {
+def _parquet_files(tree: Tree) -> list[str]:
+    return _ending(tree, ".parquet", "", _TRAIN, "data")
+
+
+def _described_by(files: Callable[[Tree], list[str]], layout: LayoutName) -> Callable[[Tree, Asked], Found | None]:
+    def read(tree: Tree, asked: Asked) -> Found | None:
+        names = files(tree)
+        if not names:
+            return None
+        few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return read_described(tree.root, names, layout, few)
+
+    return read
+
+
+def _kohya_json(tree: Tree, asked: Asked) -> Found | None:
+    file = kohya_json_file(tree)
+    return read_kohya_json(tree, file) if file else None
+
+
+_DESCRIBING: tuple[LayoutName, ...] = ("board", "imagefolder", "jsonl", "kohya-json", "parquet")
+
+_IS_THERE: dict[LayoutName, Callable[[Tree], bool]] = {
+    "board": lambda tree: FOLDER in tree.top.folders and has_json(tree.root),
+    "imagefolder": lambda tree: bool(_imagefolder_files(tree)),
+    "jsonl": lambda tree: bool(_jsonl_files(tree)),
+    "kohya-json": lambda tree: kohya_json_file(tree) is not None,
+    "parquet": lambda tree: bool(_parquet_files(tree)),
+}
+
+_READERS: dict[LayoutName, Callable[[Tree, Asked], Found | None]] = {
     "flat": read_flat,
-    "sidecar": lambda root, top, asked: read_sidecars(root, asked),
+    "sidecar": read_sidecars,
     "kohya": _kohya,
-    "imagefolder": _imagefolder,
-    "board": _board,
-    "jsonl": _jsonl,
-    "parquet": _parquet,
+    "imagefolder": _described_by(_imagefolder_files, "imagefolder"),
+    "board": lambda tree, asked: read_board(tree),
+    "jsonl": _described_by(_jsonl_files, "jsonl"),
+    "kohya-json": _kohya_json,
+    "parquet": _described_by(_parquet_files, "parquet"),
 }
 
 
-def _tell_unread(root: Path, top: Listing, found: Found) -> None:
+def _tell_unread(tree: Tree, found: Found) -> None:
     """Other places for pictures in the same folder, which a flat set leaves out."""
     read = found.table.path[0].rpartition("/")[0]
-    counts = {name: len(listing(root / name).images) for name in CAPTION_FOLDER if name in top.folders}
-    for folder, count in {**counts, "": len(top.images)}.items():
+    counts = {name: len(tree[name].images) for name in CAPTION_FOLDER if name in tree.top.folders}
+    for folder, count in {**counts, "": len(tree.top.images)}.items():
         if count and folder != read:
             log.warning(
                 "%d images in %s are not read, since %s holds images too (layout: sidecar reads all)",
                 count,
-                root / folder,
-                root / read,
+                tree.root / folder,
+                tree.root / read,
             )

@@ -121,6 +121,11 @@ class Strings:
         return Strings(Ragged(np.where(values == ord("\n"), np.uint8(ord(" ")), values), self.rows.offsets))
 
     @property
+    def is_ascii(self) -> bool:
+        """Whether no text holds more than ASCII."""
+        return not len(self.rows.values) or int(self.rows.values.max()) < 128
+
+    @property
     def empty(self) -> NDArray[np.bool_]:
         """(n,): which rows hold no text"""
         return self.rows.lengths == 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldm.errors import Fault
 from lun.data.metadata.record import seconds
-from lun.data.metadata.rows import NO_PATH, OUTSIDE, UNREADABLE
+from lun.data.metadata.rows import EMBEDDED, MOST_REPEATS, NO_PATH, ODD_REPEATS, OUTSIDE, UNREADABLE
 from lun.data.metadata.table import Table
 
 Kept = NDArray[np.bool_]
@@ -26,8 +26,6 @@ class Filter:
     name: str
     words: str
     keep: Callable[[Table, Kept], Kept]
-    advice: str = ""
-    """what to write to make it let more through"""
 
 
 def whole() -> list[Filter]:
@@ -36,7 +34,41 @@ def whole() -> list[Filter]:
         Filter("unreadable", "unreadable descriptions", lambda table, _: table.problem != UNREADABLE),
         Filter("no_path", "descriptions without a path", lambda table, _: table.problem != NO_PATH),
         Filter("outside", "paths that lead out of the folder", lambda table, _: table.problem != OUTSIDE),
+        Filter("embedded", "pictures within their description", lambda table, _: table.problem != EMBEDDED),
+        Filter("repeats", f"repeats that are not 0 to {MOST_REPEATS:,}", lambda table, _: table.problem != ODD_REPEATS),
     ]
+
+
+UNREADABLE_IMAGE = "unreadable image"
+
+
+def readable(sizes: Sizes, aspect: bool, shorter: bool) -> Filter:
+    """A header that can be read, asked where a description lacks the aspect or the sides that filters look at."""
+
+    def keep(table: Table, left: Kept) -> Kept:
+        lacks = (np.isnan(table.aspect) & aspect) | ((np.minimum(table.width, table.height) <= 0) & shorter)
+        asked = np.flatnonzero(left & lacks)
+        found = np.ones(len(table), bool)
+        if len(asked):
+            found[asked] = sizes(asked).min(axis=1) > 0
+        return found
+
+    return Filter("unreadable_images", UNREADABLE_IMAGE, keep)
+
+
+def scored() -> Filter:
+    """Any score."""
+    return Filter("no_score", "without a score", lambda table, _: ~np.isnan(table.score))
+
+
+def rated() -> Filter:
+    """Any rating."""
+    return Filter("no_rating", "without a rating", lambda table, _: table.rating >= 0)
+
+
+def dated() -> Filter:
+    """Any date."""
+    return Filter("no_date", "without a date", lambda table, _: ~np.isnan(table.date))
 
 
 def every_nth(nth: int) -> Filter:
@@ -106,7 +138,7 @@ def bonus_scores(table: Table, bonuses: Mapping[str, float]) -> NDArray[np.float
 
 
 def ratings(allowed: Sequence[str]) -> Filter:
-    """One of these ratings; pictures without one are left out."""
+    """One of these ratings."""
 
     def keep(table: Table, left: Kept) -> Kept:
         found: Kept = np.isin(table.rating, [table.numbers[one] for one in allowed if one in table.numbers])
@@ -116,7 +148,7 @@ def ratings(allowed: Sequence[str]) -> Filter:
 
 
 def date_range(first: str | None, last: str | None) -> Filter:
-    """From `first` on and before `last`; pictures without a date are left out."""
+    """From `first` on and before `last`."""
     since, until = _moment(first, "min_date", -np.inf), _moment(last, "max_date", np.inf)
 
     def keep(table: Table, left: Kept) -> Kept:

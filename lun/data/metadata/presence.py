@@ -2,27 +2,78 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.listing import EXTENSIONS, extension, joined
+from lun.data.listing import EXTENSIONS, LEAVES, SPECIAL, composed, extension, joined, leads_out
+from lun.data.metadata.columns import Strings
 from lun.data.metadata.filters import Filter, Kept
 from lun.data.metadata.table import Table
 
 _ENDINGS = tuple(f".{kind}" for kind in EXTENSIONS)
-_HERE, _NO_IMAGE, _LEAVES, _MISSING = range(4)
+_HERE, _NO_IMAGE, _LEAVES, _MISSING, _SPECIAL, _LINK = range(6)
+_CANNOT_BE_LISTED = (OSError, ValueError)
+"""No such folder, or a name that no folder can have, such as one with half a pair of surrogates."""
+
+
+def is_here(root: Path, path: str) -> bool:
+    """Whether there is such a file, however its accents are written."""
+    spellings = dict.fromkeys((path, composed(path), unicodedata.normalize("NFD", path)))
+    return _is_text(path) and any(os.path.isfile(os.path.join(root, one)) for one in spellings)
+
+
+def as_on_disk(root: Path, table: Table) -> Table:
+    """The table with paths as the disk writes their accents, where only that differs."""
+    if table.path.is_ascii:
+        return table
+    names: dict[str, dict[str, str]] = {}
+
+    def found(path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        if path.isascii() or os.path.lexists(os.path.join(root, path)):
+            return path
+        place = folder
+        for spelling in dict.fromkeys((folder, composed(folder), unicodedata.normalize("NFD", folder))):
+            if os.path.isdir(os.path.join(root, spelling)):
+                place = spelling
+        if place not in names:
+            names[place] = {composed(one): one for one in _names(os.path.join(root, place))}
+        return joined(place, names[place].get(composed(name), name))
+
+    paths = [found(path) if _is_text(path) else path for path in table.path]
+    return dataclasses.replace(table, path=Strings.of(paths))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except _CANNOT_BE_LISTED:
+        return []
+
+
+def _is_text(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in path
 
 
 class Presence:
-    """Looks each folder up once: a listing answers for thousands of pictures at the price of a few."""
+    """Looks each folder up once: a listing answers for thousands of pictures at the price of a few.
 
-    def __init__(self, root: Path) -> None:
+    follow_links  whether links may lead out of the folder
+    """
+
+    def __init__(self, root: Path, follow_links: bool = False) -> None:
         self.root = root
-        self.real_root = os.path.realpath(root)
-        self.folders: dict[str, dict[str, bool] | None] = {}
+        self.real_root = None if follow_links else os.path.realpath(root)
+        self.folders: dict[str, dict[str, int] | None] = {}
         self.here: set[str] = set()
         """images that are no links, as most are"""
         self.states: NDArray[np.uint8] | None = None
@@ -31,7 +82,8 @@ class Presence:
         """Files that are no images by their name, then links out of the folder, then what is missing."""
         return [
             Filter("extension", "not an image by its name", lambda table, left: self._kept(table, left, _NO_IMAGE)),
-            Filter("leaves", "links that lead out of the folder", lambda table, left: self._kept(table, left, _LEAVES)),
+            Filter("leaves", LEAVES, lambda table, left: self._kept(table, left, _LEAVES)),
+            Filter("special", SPECIAL, lambda table, left: self._kept(table, left, _SPECIAL)),
             Filter("missing", "image missing", lambda table, left: self._kept(table, left, _MISSING)),
         ]
 
@@ -54,28 +106,35 @@ class Presence:
         inside = self._folder(folder)
         if inside is None:
             return _LEAVES
-        is_link = inside.get(name)
-        if is_link is None:
-            return _MISSING
-        return _LEAVES if is_link and self._leaves(path) else _HERE
+        state = inside.get(name, _MISSING)
+        return self._linked(path) if state == _LINK else state
 
-    def _folder(self, folder: str) -> dict[str, bool] | None:
-        """name -> whether it is a link; None for a folder outside the root."""
+    def _linked(self, path: str) -> int:
+        """The state of a link to a picture."""
+        if self._leaves(path):
+            return _LEAVES
+        place = os.path.join(self.root, path)
+        return _HERE if os.path.isfile(place) else _SPECIAL if os.path.exists(place) else _MISSING
+
+    def _folder(self, folder: str) -> dict[str, int] | None:
+        """name -> what it is; None for a folder outside the root."""
         if folder not in self.folders:
-            self.folders[folder] = None if self._leaves(folder) else self._listed(folder)
+            try:
+                self.folders[folder] = None if self._leaves(folder) else self._listed(folder)
+            except _CANNOT_BE_LISTED:  # its pictures are missing
+                self.folders[folder] = {}
         return self.folders[folder]
 
-    def _listed(self, folder: str) -> dict[str, bool]:
-        try:
-            with os.scandir(os.path.join(self.root, folder)) as entries:
-                found = {entry.name: entry.is_symlink() for entry in entries}
-        except OSError:  # no such folder: its pictures are missing
-            return {}
+    def _listed(self, folder: str) -> dict[str, int]:
+        with os.scandir(os.path.join(self.root, folder)) as entries:
+            found = {
+                entry.name: _LINK if entry.is_symlink() else _HERE if entry.is_file(follow_symlinks=False) else _SPECIAL
+                for entry in entries
+            }
         self.here.update(
-            joined(folder, name) for name, is_link in found.items() if not is_link and name.endswith(_ENDINGS)
+            joined(folder, name) for name, state in found.items() if state == _HERE and name.endswith(_ENDINGS)
         )
         return found
 
     def _leaves(self, path: str) -> bool:
-        real = os.path.realpath(os.path.join(self.root, path))
-        return real != self.real_root and not real.startswith(self.real_root.rstrip(os.sep) + os.sep)
+        return self.real_root is not None and leads_out(os.path.join(self.root, path), self.real_root)

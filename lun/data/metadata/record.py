@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from lun.data.captions import one_line
-from lun.data.metadata.rows import NO_PATH, OUTSIDE, UNREADABLE, Rows
+from lun.data.metadata.rows import EMBEDDED, MOST_REPEATS, NO_PATH, NO_WORDS, ODD_REPEATS, OUTSIDE, UNREADABLE, Rows
 
 PATH_KEYS = ("path", "file_name", "image", "file")
 TEXT_KEYS = ("text", "caption", "prompt", "captions")
@@ -60,17 +60,22 @@ def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str 
         return
     given = _first(record, PATH_KEYS)
     if not isinstance(given, str) or not given:
-        rows.add("", source, numbers={**numbers, "problem": NO_PATH})
+        problem = EMBEDDED if isinstance(given, dict) else NO_PATH
+        rows.add("", source, numbers={**numbers, "problem": problem})
         return
     path = inside(given, folder)
     if path is None:
         rows.add(given, source, numbers={**numbers, "problem": OUTSIDE})
         return
     _add_numbers(numbers, record)
+    if not 0 <= numbers.get("repeats", 1) <= MOST_REPEATS or ("repeats" in record and "repeats" not in numbers):
+        numbers = {"problem": ODD_REPEATS, "line": line}
     rating = record.get("rating")
     if rating is not None:
         numbers["rating"] = rows.number(str(rating))
     text = None if _OF_TEXT.isdisjoint(record) else _first(record, TEXT_KEYS)
+    if text is None and record.get("tags") is None:
+        numbers.setdefault("problem", NO_WORDS)
     rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers)
 
 

@@ -7,8 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-SOUND, UNREADABLE, NO_PATH, OUTSIDE = range(4)
-"""What was wrong with a description, in `Table.problem`."""
+SOUND, UNREADABLE, NO_PATH, OUTSIDE, EMBEDDED, ODD_REPEATS, NO_WORDS = range(7)
+"""What was wrong with a description, in `Table.problem`; `NO_WORDS`: neither text nor tags, not even none of them."""
+
+MOST_REPEATS = 100_000
+"""Of one picture in one epoch: an epoch's order is kept in memory, eight bytes an example."""
 
 TEXTS = ("path", "source", "text")
 
@@ -17,7 +20,10 @@ Given = tuple[array, array]
 Encoded = tuple[bytes, array]
 """All texts behind one another in UTF-8, and the length of each in bytes."""
 
-KEEPS_ODD_NAMES = "surrogatepass"  # file names that are no UTF-8, and half pairs in JSON, come back as they were
+KEEPS_ODD_NAMES = "surrogatepass"
+"""File names that are no UTF-8 come back as they were."""
+_NO_HALVES = "replace"
+"""Half a pair of surrogates, as JSON can hold it, is no text that a tokenizer reads: a question mark."""
 _NOTHING: dict[str, float] = {}
 
 
@@ -32,12 +38,12 @@ class Packed(NamedTuple):
     given: dict[str, Given]
 
 
-def encoded(texts: Sequence[str]) -> Encoded:
-    """The bytes of all texts, and how many are of each."""
+def encoded(texts: Sequence[str], errors: str = KEEPS_ODD_NAMES) -> Encoded:
+    """The bytes of all texts, and how many are of each; `errors` is about what is no text."""
     whole = "".join(texts)
     if whole.isascii():
         return whole.encode(), array("q", map(len, texts))
-    several = [text.encode("utf-8", KEEPS_ODD_NAMES) for text in texts]
+    several = [text.encode("utf-8", errors) for text in texts]
     return b"".join(several), array("q", map(len, several))
 
 
@@ -116,5 +122,6 @@ class Rows:
 
     def packed(self) -> Packed:
         """What was added so far."""
-        texts = zip(TEXTS, map(encoded, (self.paths, self.sources, self.captions)), strict=True)
-        return Packed(dict(texts), self.tags, self.lengths, encoded(list(self.vocabulary)), dict(self.given))
+        names = zip(TEXTS, map(encoded, (self.paths, self.sources)), strict=False)
+        texts = {**dict(names), "text": encoded(self.captions, _NO_HALVES)}
+        return Packed(texts, self.tags, self.lengths, encoded(list(self.vocabulary), _NO_HALVES), dict(self.given))

@@ -64,7 +64,10 @@ class Waterfall:
         return [*found, f"= {self.left:>{width},}  usable"]
 
 
-_BROKEN = ("unreadable", "no_path", "outside", "extension", "missing", "leaves")
+_BROKEN = (
+    *("unreadable", "no_path", "outside", "embedded", "repeats", "extension"),
+    *("missing", "leaves", "special", "unreadable_images"),
+)
 """Steps that are about a broken file rather than a choice, where a name helps."""
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from ldm.errors import Fault
+from lun.data.held import open_file
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Contents:
             label = (os.fspath(path), found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             stat = hashlib.blake2b(repr(label).encode("utf-8", "surrogateescape"), digest_size=16).digest()
             if stat not in self.known:
-                with open(path, "rb") as file:
+                with open_file(path) as file:
                     self.known[stat] = hashlib.file_digest(file, "sha256").digest()
                 self.new.append((stat, self.known[stat]))
         except OSError as error:

@@ -11,6 +11,7 @@ from support.board import put_board
 from lun.data.index import index_path
 from lun.data.layouts import spread
 from lun.data.layouts.board import read_board
+from lun.data.listing import Tree
 
 RECORDS = {
     "a/1": {"path": "1.png", "tags": ["b", " x", 7, None], "rating": "x", "score": 3},
@@ -59,7 +60,7 @@ def started(monkeypatch):
 def index_of(root):
     """What is stored of a first start."""
     index_path(root, "board").unlink(missing_ok=True)
-    read_board(root)
+    read_board(Tree(root))
     return index_path(root, "board").read_bytes()
 
 
@@ -72,12 +73,12 @@ def test_many_processes_leave_the_same_index_as_one(root, request):
 
 
 def test_what_a_first_start_stored_is_what_the_second_sees(root):
-    assert not read_board(root).reused
-    assert read_board(root).reused
+    assert not read_board(Tree(root)).reused
+    assert read_board(Tree(root)).reused
 
 
 def test_broken_files_stand_where_they_are_in_the_order(root, two):
-    table = read_board(root).table
+    table = read_board(Tree(root)).table
     assert [table.source[row][9:-5] for row in range(len(table)) if table.problem[row] == 1] == [
         "a/0",
         "a/22",
@@ -87,7 +88,7 @@ def test_broken_files_stand_where_they_are_in_the_order(root, two):
 
 
 def test_few_files_start_no_process(root, started):
-    read_board(root)
+    read_board(Tree(root))
     assert started == []
 
 
@@ -104,7 +105,7 @@ def test_an_interruption_leaves_no_process_behind(root, two, started, monkeypatc
 
     monkeypatch.setattr(spread.pickle, "load", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        read_board(root)
+        read_board(Tree(root))
     assert len(started) == 2
     assert all(process.poll() is not None for process in started)
 

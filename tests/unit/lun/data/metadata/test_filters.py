@@ -133,7 +133,8 @@ def test_nothing_left_prints_the_waterfall_and_a_value_that_lets_half_through(bo
         "         - 1  unreadable descriptions  (first: metadata/5.json)\n"
         "         - 1  image missing  (first: gone/6.png)\n"
         "         - 1  aspect ratio outside 0.6 to 2\n"
-        "         - 3  score below min_score 5000  <- removed the most\n"
+        "         - 1  without a score\n"
+        "         - 2  score below min_score 5000  <- removed the most\n"
         "         = 0  usable\n"
         "  fix:   lower the filter that removed the most, e.g. "
         "data.params.train.params.metadata_params.min_score=20 (half of them reach it)\n"
@@ -146,7 +147,7 @@ def test_the_short_waterfall_is_told_at_every_start(board, caplog):
         kept(board, min_score=20)
     assert [record.getMessage() for record in caplog.records] == [
         f"layout   {board}: board JSON, 4 files",
-        "usable   2 of 4: -2 score below min_score 20",
+        "usable   2 of 4: -1 without a score (the most), -1 score below min_score 20",
     ]
 
 

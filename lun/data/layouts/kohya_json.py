@@ -1,0 +1,97 @@
+"""kohya's `meta_cap.json` and its like: one JSON file from names of pictures to their captions and tags."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import Fault
+from lun.data.held import open_file
+from lun.data.layouts.found import Found
+from lun.data.listing import EXTENSIONS, Tree, composed, extension, joined, stem
+from lun.data.metadata.record import inside
+from lun.data.metadata.rows import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
+from lun.data.metadata.table import Table
+
+_BEST = ("meta_lat.json", "meta_clean.json", "meta_cap_dd.json", "meta_cap.json")
+"""What the steps of kohya's preparation write, the last first: each holds what those before it say."""
+
+_LOOKED_INTO = 20
+_BEGINNING = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)+"\s*:\s*\{')
+
+
+def kohya_json_file(tree: Tree) -> str | None:
+    """The file in the root that maps names to descriptions, told by its first bytes."""
+    names = [name for name in tree.top.names if extension(name) == "json"]
+    known = [name for name in _BEST if name in names]
+    others = sorted(set(names) - set(known), key=lambda name: (not name.startswith("meta"), name))
+    return next((name for name in [*known, *others][:_LOOKED_INTO] if _is_map(tree.root / name)), None)
+
+
+def _is_map(path: Path) -> bool:
+    try:
+        with open_file(path) as file:
+            return _BEGINNING.match(file.read(1 << 14).removeprefix(b"\xef\xbb\xbf")) is not None
+    except OSError:
+        return False
+
+
+def read_kohya_json(tree: Tree, file: str) -> Found:
+    """The pictures that `file` names, with or without folder and ending, and `caption, tags` as kohya joins them.
+
+    Raises `Fault` DAT03 for a file that is no such JSON.
+    """
+    entries, by_stem, rows = _entries(tree.root / file), _by_stem(tree), Rows()
+    for key, entry in entries.items():
+        problem, path = _resolved(key, tree.root, by_stem) if isinstance(entry, dict) else (UNREADABLE, key)
+        text = _caption(entry) if isinstance(entry, dict) else ""
+        rows.add(path, file, text, numbers={"problem": problem or (SOUND if text else NO_WORDS)})
+    words = f"kohya's {file}, {len(entries):,} entries"
+    return Found("kohya-json", words, Table.of(rows.packed()), paths_from_metadata=True)
+
+
+def _entries(path: Path) -> dict[str, Any]:
+    try:
+        with open_file(path) as file:
+            found = json.loads(file.read())
+    except (OSError, ValueError, RecursionError) as error:
+        raise Fault("DAT03", f"{path} cannot be read", where=str(path), why=str(error)) from error
+    if not isinstance(found, dict):
+        raise Fault("DAT03", f"{path} is no map from pictures to captions", where=str(path))
+    return found
+
+
+def _caption(entry: Mapping[str, Any]) -> str:
+    tags = entry.get("tags")
+    parts = (entry.get("caption"), ", ".join(map(str, tags)) if isinstance(tags, list) else tags)
+    return ", ".join(part.strip() for part in parts if isinstance(part, str) and part.strip())
+
+
+def _by_stem(tree: Tree) -> dict[str, str]:
+    """Path without its ending, and name without its ending where only one picture has it -> path."""
+    whole: dict[str, str] = {}
+    bare: dict[str, str | None] = {}
+    for folder, listed in tree.walk():
+        for image in listed.images:
+            path, name = joined(folder, image), composed(stem(image))
+            whole.setdefault(composed(stem(path)), path)
+            bare[name] = None if name in bare else path
+    return {name: path for name, path in bare.items() if path} | whole
+
+
+def _resolved(key: str, root: Path, by_stem: Mapping[str, str]) -> tuple[int, str]:
+    """(problem, path) of one key; absolute ones (`--full_path`) count if they lie in the folder."""
+    if not key:
+        return NO_PATH, ""
+    within = os.path.relpath(key, root.absolute()) if os.path.isabs(key) else key
+    path = inside(within)
+    if path is None:
+        return OUTSIDE, key
+    if extension(path) in EXTENSIONS:
+        path = stem(path)
+        return SOUND, by_stem.get(composed(path), f"{path}.{extension(key)}")
+    return SOUND, by_stem.get(composed(path), f"{path}.png")
