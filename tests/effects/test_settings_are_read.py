@@ -23,7 +23,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "UNetModel.num_heads_upsample": _COMPVIS,
     "UNetModel.use_new_attention_order": _COMPVIS,
     "UNetModel.legacy": _COMPVIS,
-    "Filter.advice": "an interface: what a filter suggests",
 }
 """Parameters that nothing uses and attributes that nothing reads, each with its reason."""
 
