@@ -8,6 +8,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ldm.place import cache_root
+from ldm.place import cache_root, is_own, private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +40,10 @@ class _Source(ctypes.Structure):
 
 
 class Kernel:
-    """The compiled file at `library`; OSError if it cannot be loaded."""
+    """The compiled file at `library`; OSError if it cannot be loaded, or is not a file of this user's own."""
 
     def __init__(self, library: Path) -> None:
-        self._call = ctypes.CDLL(str(library)).ema_lerp
+        self._call = _load(library).ema_lerp
         self._call.restype = ctypes.c_int64
         floats, places = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_void_p)
         span = [ctypes.c_int64] * 3
@@ -77,15 +78,20 @@ class Kernel:
 def kernel() -> Kernel | None:
     """The kernel, compiled at the first call on a machine and kept in the cache; None, with the reason told, without.
 
-    Its place names the file, the compiler and the processor, so that machines may share a home.
+    Its place names the file, the compiler and the processor, so that machines may share a home. Where others can write
+    to the cache it is compiled anew by each process, in a folder of its own.
     """
     try:
-        made = Kernel(_compiled())
+        kept = cache_root() / "compiled"
+        if private_folder(kept):
+            return Kernel(_compiled(kept))
+        logger.info("%s is open to others: code for the averages is compiled anew, not taken from there", kept)
+        with tempfile.TemporaryDirectory() as own:  # what was loaded stays when its file goes
+            return Kernel(_compiled(Path(own)))
     except (OSError, subprocess.SubprocessError) as error:
         detail = getattr(error, "stderr", None) or str(error)
         logger.info("averages are moved by torch, a third slower than by compiled code: %s", detail.strip()[-300:])
         return None
-    return made
 
 
 def compiler() -> list[str]:
@@ -97,16 +103,28 @@ def compiler() -> list[str]:
     raise FileNotFoundError(f"no C compiler ({given[0] if given else 'cc, gcc or clang'})")
 
 
-def _compiled() -> Path:
+def _load(library: Path) -> ctypes.CDLL:
+    """The library that is looked at and the one that is loaded are the same open file."""
+    file = os.open(library, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not is_own(os.fstat(file), stat.S_ISREG):
+            raise PermissionError(f"{library} belongs to another user, or others can write to it")
+        opened = Path(f"/proc/self/fd/{file}")
+        return ctypes.CDLL(str(opened if opened.exists() else library))
+    finally:
+        os.close(file)
+
+
+def _compiled(folder: Path) -> Path:
     words = [*compiler(), *FLAGS]
     identity = "\0".join([SOURCE.read_text(), *words, platform.machine(), _processor()])
-    place = cache_root() / "compiled" / f"ema_lerp-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            made = Path(folder) / place.name
+    place = folder / f"ema_lerp-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
+    if not (place.exists() and is_own(os.lstat(place), stat.S_ISREG)):
+        with tempfile.TemporaryDirectory(dir=folder) as unfinished:
+            made = Path(unfinished) / place.name
             command = [*words, str(SOURCE), "-o", str(made)]
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+            made.chmod(0o700)  # whatever the umask says
             made.replace(place)  # at once, since other ranks may look
     return place
 

@@ -1,6 +1,7 @@
 """The compiled kernel: made once, found again, and never missed."""
 
 import logging
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,47 @@ def test_it_is_compiled_once_and_kept(cache: Path, monkeypatch: pytest.MonkeyPat
     ema_compiled.kernel.cache_clear()
     monkeypatch.setattr(ema_compiled.subprocess, "run", lambda *words, **options: pytest.fail("compiled again"))
     assert ema_compiled.kernel() is not None and made.exists()
+
+
+def poisoned(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another program where the kernel is kept."""
+    ema_compiled.kernel()
+    (made,) = (cache / "compiled").iterdir()
+    source = cache / "evil.c"
+    source.write_text(f'#include <stdio.h>\n__attribute__((constructor)) void f(void) {{ fopen("{cache}/ran", "w"); }}')
+    made.unlink()
+    subprocess.run([*ema_compiled.compiler(), "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
+    ema_compiled.kernel.cache_clear()
+    return made
+
+
+@needs_compiler
+@pytest.mark.parametrize("folder", [0o777, 0o770, 0o700])
+def test_code_that_others_could_have_put_there_is_never_loaded(
+    folder: int, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = poisoned(cache, monkeypatch)
+    made.chmod(0o666)
+    made.parent.chmod(folder)
+    assert ema_compiled.kernel() is not None
+    assert not (cache / "ran").exists()
+
+
+@needs_compiler
+def test_code_of_another_user_is_never_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned(cache, monkeypatch).chmod(0o700)
+    monkeypatch.setattr("ldm.place.os.geteuid", lambda: 12345)
+    assert ema_compiled.kernel() is None
+    assert not (cache / "ran").exists()
+
+
+@needs_compiler
+def test_a_link_in_the_place_of_the_folder_is_not_followed(
+    cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (cache / "compiled").symlink_to(tmp_path_factory.mktemp("elsewhere"), target_is_directory=True)
+    assert ema_compiled.kernel() is not None
+    assert not any((cache / "compiled").iterdir())
 
 
 @needs_compiler
