@@ -11,6 +11,7 @@ from typing import NoReturn
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.launch import log, report
+from lun.launch.blame import fault_of
 from lun.launch.disk import disk_fault
 from lun.launch.entry import OURS, missing
 from lun.launch.record import versions
@@ -64,6 +65,9 @@ def _told(faults: list[Fault]) -> int:
 
 
 def _bug(error: BaseException, words: Sequence[str]) -> int:
+    if fault := fault_of(error):
+        log.to_file_alone("".join(traceback.format_exception(error)))
+        return _told([fault])
     text = "".join(traceback.format_exception(error))
     log.to_file_alone(text)
     saved = _save_crash(text, words)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from lun.callbacks.peers import is_from_another_rank, lost_peer
 from lun.callbacks.stops import Stops
 from lun.data.sampler import Window
 from lun.launch import log as console
+from lun.launch.blame import fault_of
 from lun.launch.memory import is_out_of_memory, out_of_memory
 from lun.launch.program import as_started
 from lun.launch.record import RunRecord
@@ -65,6 +67,9 @@ class Outcome:
             return out_of_memory(self.trainer, self.model, self.window.batch_size, self.window.accumulate)
         if self.trainer.world_size > 1 and is_from_another_rank(error):
             return lost_peer(self.run.path, self.trainer.global_rank)
+        if fault := fault_of(error):
+            console.to_file_alone("".join(traceback.format_exception(error)))
+            return fault
         return None
 
     def _close(self, status: str, code: int) -> None:

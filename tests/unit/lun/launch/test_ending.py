@@ -1,12 +1,23 @@
 """Faults become messages and exit codes; everything else is a bug of ours."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ldm.admission import grant, granted
 from ldm.errors import Fault
 from lun.launch.ending import reported
 from lun.launch.rundir import VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_own_code() -> Iterator[None]:
+    """The modules of tests are granted, as a person's own are; here they stand for the program."""
+    before = granted()
+    grant(())
+    yield
+    grant(before)
 
 
 def raising(error: BaseException) -> int:
