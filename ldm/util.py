@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ldm.admission import admitted, get_obj_from_str
+from ldm.admission import PROJECT, admitted, definition, get_obj_from_str
 from ldm.errors import Fault
 
 __all__ = ["Recipe", "built_by_owner", "get_obj_from_str", "instantiate_from_config", "is_recipe"]
@@ -66,12 +66,20 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
     built = {name: value if built_by_owner(target, name) else _build(value) for name, value in params.items()}
     try:
         return target(*args, **built, **extra)
-    except ValueError as error:
-        given = ", ".join(
-            f"{name}={value!r}" for name, value in params.items() if not isinstance(value, Mapping | list)
-        )
-        what = f"{config['target']} cannot be built: {error}"
-        raise Fault("CFG08", what, why=f"its params are {given}" if given else "") from error
+    except _refusals(target) as error:
+        raise _refused(config["target"], params, error) from error
+
+
+def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
+    """With what a constructor may be against its values; those of libraries raise whatever they like."""
+    ours = definition(target).startswith(tuple(f"{name}." for name in PROJECT))
+    return (ValueError,) if ours else (ValueError, TypeError, AttributeError, LookupError, AssertionError)
+
+
+def _refused(target: str, params: Mapping[str, Any], error: Exception) -> Fault:
+    given = ", ".join(f"{name}={value!r}" for name, value in params.items() if not isinstance(value, Mapping | list))
+    what = f"{target} cannot be built: {str(error) or type(error).__name__}"
+    return Fault("CFG08", what, why=f"its params are {given}" if given else "")
 
 
 def _build(value: Any) -> Any:

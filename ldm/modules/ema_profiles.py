@@ -182,8 +182,10 @@ def sigma_rel_of_gamma(gamma: float) -> float:
 
 def gamma_of_sigma_rel(sigma_rel: float) -> float:
     """Exponent of the power law of relative width `sigma_rel` in (0, 12^-1/2] (Karras et al. 2024, algorithm 2)."""
-    if not 0 < sigma_rel <= 12**-0.5:
-        raise ValueError(f"sigma_rel must be above 0 and at most {12**-0.5:.4f} (a flat average), got {sigma_rel}")
+    widest = 12**-0.5
+    if not 0 < sigma_rel <= round(widest, 4):
+        raise ValueError(f"sigma_rel must be above 0 and at most {widest:.4f} (a flat average), got {sigma_rel}")
+    sigma_rel = min(sigma_rel, widest)  # as written, 0.2887 is a little more
     low, high = 0.0, 1 / sigma_rel  # the width falls with gamma and stays below 1 / (gamma + 2)
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if sigma_rel_of_gamma(middle) > sigma_rel else (low, middle)

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import pkgutil
+import traceback
 from typing import Any
 
 from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT, admitted, get_obj_from_str, may_import
@@ -10,14 +11,22 @@ from ldm.errors import Fault
 from ldm.packages import install_line
 from ldm.shell import quoted
 from lun.config.errors import did_you_mean
+from lun.config.unfit import require_fit
 
 
 def find_target(path: str) -> Any:
     """The class or function at `path`, as `ldm.admission` admits it.
 
-    Raises `Fault` CFG04 with what was probably meant, or DEP01 where a package that it needs is missing.
+    Raises `Fault` CFG04 with what was probably meant, CFG08 for a class that is of no use here (`lun.config.unfit`), or
+    DEP01 where a package that it needs is missing.
     """
     what = f"cannot load target {path}"
+    found = _admitted(path, what)
+    require_fit(path, found)
+    return found
+
+
+def _admitted(path: str, what: str) -> Any:
     try:
         return admitted(path)
     except Fault as fault:
@@ -29,7 +38,15 @@ def find_target(path: str) -> Any:
     except ModuleNotFoundError as error:
         raise _missing(what, error.name or "") from error
     except Exception as error:  # importing runs the module, which may fail in any way
-        raise Fault("CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}") from error
+        raise Fault(
+            "CFG04", what, why=f"importing it failed: {type(error).__name__}: {error}{_line_of(error)}"
+        ) from error
+
+
+def _line_of(error: BaseException) -> str:
+    """Where in the module it failed; a syntax error says so itself."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return "" if isinstance(error, SyntaxError) else f"  ({last.filename}:{last.lineno})"
 
 
 def _missing(what: str, module: str) -> Fault:

@@ -9,6 +9,7 @@ from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.util import Recipe, is_recipe
 from lun.config.errors import nearest
+from lun.launch.deepspeed import NAMES as DEEPSPEED
 from lun.launch.devices import asked
 
 SHORT: Mapping[str, Recipe] = {
@@ -17,27 +18,36 @@ SHORT: Mapping[str, Recipe] = {
         "target": "lun.strategies.ddp.DDP",
         "params": {"find_unused_parameters": True},
     },
+    "ddp_find_unused_parameters_false": {"target": "lun.strategies.ddp.DDP"},
     "fsdp": {"target": "lun.strategies.fsdp.FSDP"},
     "fsdp_cpu_offload": {"target": "lun.strategies.fsdp.FSDP", "params": {"cpu_offload": True}},
 }
+AS_THEY_ARE = ("auto", "single_device")
 
 
 def with_strategy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a Trainer with a recipe in the place of a short name; names of Lightning's own stay.
+    """Arguments of a Trainer with a recipe in the place of a short name.
 
-    Raises `Fault` CFG08 for a name that nobody knows.
+    Raises `Fault` CFG08 for a name that nobody knows, and for Lightning's own that start processes amid the program or
+    are for machines that nobody has tried.
     """
     named = arguments.get("strategy") or "auto"
     if is_recipe(named):
         return dict(arguments)
     if named == "auto" and _several_devices(arguments):
         named = "ddp"
-    known = [*SHORT, "auto", *StrategyRegistry.available_strategies()]
-    if named not in known:
-        near = nearest(str(named), known)
-        fix = f"did you mean {near}?" if near else "auto, ddp, fsdp, deepspeed, or a recipe"
-        raise Fault("CFG08", f"there is no strategy {named}", where="lightning.trainer.strategy", fix=fix)
+    if named not in (*SHORT, *AS_THEY_ARE, *DEEPSPEED):
+        raise _unknown(str(named))
     return {**arguments, "strategy": SHORT.get(named, named)}
+
+
+def _unknown(name: str) -> Fault:
+    where, choices = "lightning.trainer.strategy", "auto, ddp, fsdp, deepspeed, or a recipe"
+    if name in StrategyRegistry.available_strategies():
+        return Fault("CFG08", f"strategy {name} of Lightning's cannot be used here", where=where, fix=choices)
+    near = nearest(name, [*SHORT, *AS_THEY_ARE, *DEEPSPEED])
+    fix = f"did you mean {near}?" if near else choices
+    return Fault("CFG08", f"there is no strategy {name}", where=where, fix=fix)
 
 
 def require_strategy(trainer: Mapping[str, Any]) -> None:

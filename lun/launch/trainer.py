@@ -1,5 +1,6 @@
 """Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
 
+from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
 from lun.launch.devices import asked
@@ -48,8 +50,13 @@ def require_device(trainer: Mapping[str, Any]) -> None:
 
 
 def build_callbacks(recipes: Mapping[str, Recipe | None]) -> list[Callback]:
-    """The configured callbacks; a name set to null is left out."""
-    return [instantiate_from_config(recipe) for recipe in recipes.values() if recipe is not None]
+    """The configured callbacks; a name set to null is left out. Raises `Fault` CFG08 for two progress bars."""
+    built = {name: instantiate_from_config(recipe) for name, recipe in recipes.items() if recipe is not None}
+    bars = [name for name, callback in built.items() if isinstance(callback, ProgressBar)]
+    if len(bars) > 1:
+        first, second = (f"lightning.callbacks.{name}" for name in bars[:2])
+        raise Fault("CFG08", f"{first} and {second} are both progress bars", where=second, fix=f"{first}=null")
+    return list(built.values())
 
 
 def build_loggers(recipes: Mapping[str, Recipe | None], run: Path) -> list[Logger]:
@@ -58,7 +65,9 @@ def build_loggers(recipes: Mapping[str, Recipe | None], run: Path) -> list[Logge
 
 
 def _build_logger(recipe: Recipe, run: Path) -> Logger:
-    params = {"save_dir": str(run)} | dict(recipe.get("params") or {})
+    names = inspect.signature(admitted(recipe["target"])).parameters
+    places = {name: str(run) for name in ("save_dir", "root_dir") if name in names}
+    params = places | dict(recipe.get("params") or {})
     logger: Logger = instantiate_from_config({"target": recipe["target"], "params": params})
     return logger
 

@@ -38,7 +38,12 @@ def test_several_devices_train_under_ddp_unless_another_strategy_is_named() -> N
     assert with_strategy({"accelerator": "cpu", "devices": 2})["strategy"] == ddp
     assert with_strategy({"accelerator": "cpu", "devices": 1})["strategy"] == "auto"
     assert with_strategy({"accelerator": "cpu", "strategy": "ddp"})["strategy"] == ddp
-    assert with_strategy({"strategy": "ddp_spawn"})["strategy"] == "ddp_spawn"
+    assert with_strategy({"strategy": "single_device"})["strategy"] == "single_device"
+
+
+def test_strategies_of_lightnings_that_start_processes_amid_the_program_are_refused() -> None:
+    with pytest.raises(Fault, match=r"CFG08.*ddp_spawn"):
+        with_strategy({"strategy": "ddp_spawn"})
 
 
 def test_a_strategy_that_nobody_knows_is_a_fault_with_the_nearest_name() -> None:

@@ -1,0 +1,130 @@
+"""Classes of libraries that fit a slot by their kind and yet cannot do their work here, with what does it instead."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ldm.admission import LIBRARIES, definition
+from ldm.errors import Fault
+from ldm.packages import install_line
+
+
+class Instead(NamedTuple):
+    """Why a class is refused, and what to write in its place."""
+
+    why: str
+    fix: str
+
+
+_EPOCHS = "it counts Lightning's epochs, and a run here is one endless epoch"
+_AVERAGE = Instead(
+    "the model averages its weights by itself: in step with what is saved, sampled and resumed",
+    "model.params.ema_config={target: ldm.modules.ema.LitEma, params: {decay: 0.9999}}",
+)
+_TRIALS = Instead(
+    "it trains for a while before the run, and moves what a resume repeats", "settings of your own choice"
+)
+_SAVER = Instead("one saver writes all checkpoints, also the one after an error", "lun.callbacks.Checkpoint")
+_LAYERS = Instead(
+    "it freezes and frees layers by epochs", "model.params.cond_stage_trainable, or a callback of your own in lun/local"
+)
+_DUMMY = Instead("it stands for what another trainer does", "torch.optim.AdamW")
+_BASE = Instead("it is the base of others and does nothing by itself", "a class that derives from it")
+_CLOSURE = Instead(
+    "its step computes the loss by itself, which float16, accumulation and an autoencoder's two optimizers rule out",
+    "the class of the same name without Closure",
+)
+
+_CALLBACKS = "lightning.pytorch.callbacks."
+_STRATEGIES = "lightning.pytorch.strategies."
+_ADAMW = "torch.optim.AdamW"
+_XLA = Instead("nobody has tried a TPU", "lightning.trainer.accelerator=cuda or cpu")
+
+
+def _ours(target: str) -> Instead:
+    return Instead("it knows nothing of the averages, precisions and checkpoints of a run here", target)
+
+
+UNFIT: Mapping[str, Instead] = {
+    _CALLBACKS + "callback.Callback": _BASE,
+    _CALLBACKS + "checkpoint.Checkpoint": _BASE,
+    _CALLBACKS + "progress.progress_bar.ProgressBar": _BASE,
+    _CALLBACKS + "prediction_writer.BasePredictionWriter": _BASE,
+    _CALLBACKS + "finetuning.BaseFinetuning": _LAYERS,
+    _CALLBACKS + "finetuning.BackboneFinetuning": _LAYERS,
+    _CALLBACKS + "batch_size_finder.BatchSizeFinder": _TRIALS,
+    _CALLBACKS + "lr_finder.LearningRateFinder": _TRIALS,
+    _CALLBACKS + "gradient_accumulation_scheduler.GradientAccumulationScheduler": Instead(
+        _EPOCHS, "lightning.trainer.accumulate_grad_batches=4"
+    ),
+    _CALLBACKS + "pruning.ModelPruning": Instead("it renames the weights that it prunes", "a callback of your own"),
+    _CALLBACKS + "on_exception_checkpoint.OnExceptionCheckpoint": _SAVER,
+    _CALLBACKS + "model_checkpoint.ModelCheckpoint": _SAVER,
+    _CALLBACKS + "stochastic_weight_avg.StochasticWeightAveraging": _AVERAGE,
+    _CALLBACKS + "weight_averaging.WeightAveraging": _AVERAGE,
+    _CALLBACKS + "weight_averaging.EMAWeightAveraging": _AVERAGE,
+    _CALLBACKS + "spike.SpikeDetection": Instead("it ends the run without a save", "lun.callbacks.Divergence"),
+    _CALLBACKS + "throughput_monitor.ThroughputMonitor": Instead(
+        "it does not know what a batch of ours holds", "lun.callbacks.Throughput"
+    ),
+    _CALLBACKS + "timer.Timer": Instead(_EPOCHS, "--time-limit 8:00"),
+    _STRATEGIES + "ddp.DDPStrategy": _ours("lun.strategies.ddp.DDP"),
+    _STRATEGIES + "fsdp.FSDPStrategy": _ours("lun.strategies.fsdp.FSDP"),
+    _STRATEGIES + "model_parallel.ModelParallelStrategy": _ours("lun.strategies.fsdp.FSDP"),
+    _STRATEGIES + "deepspeed.DeepSpeedStrategy": _ours("lun.strategies.deepspeed.DeepSpeed"),
+    _STRATEGIES + "xla.XLAStrategy": _XLA,
+    _STRATEGIES + "single_xla.SingleDeviceXLAStrategy": _XLA,
+    "lightning.pytorch._graveyard.tpu.SingleTPUStrategy": _XLA,
+    "lightning.pytorch.loggers.logger.DummyLogger": Instead("it writes nothing", "lun.loggers.JsonlLogger"),
+    "torch.optim.lbfgs.LBFGS": Instead("it computes the loss several times a step, each time of other noise", _ADAMW),
+    "torch.optim.sparse_adam.SparseAdam": Instead("it takes sparse gradients, and those here are dense", _ADAMW),
+    "torch.optim.Muon": Instead(
+        "it takes matrices alone, and networks have convolutions, norms and biases, too", _ADAMW
+    ),
+    "torch.optim.optimizer.Optimizer": _BASE,
+    "torch.optim.lr_scheduler.LRScheduler": _BASE,
+    "transformers.optimization.AdafactorSchedule": Instead(
+        "it only shows the rates of one optimizer", "model.params.scheduler_config=null"
+    ),
+    "transformers.trainer_pt_utils.LayerWiseDummyOptimizer": _DUMMY,
+    "transformers.trainer_pt_utils.LayerWiseDummyScheduler": _DUMMY,
+    "schedulefree.adamw_schedulefree_closure.AdamWScheduleFreeClosure": _CLOSURE,
+    "schedulefree.radam_schedulefree_closure.RAdamScheduleFreeClosure": _CLOSURE,
+    "schedulefree.sgd_schedulefree_closure.SGDScheduleFreeClosure": _CLOSURE,
+}
+
+NEEDS: Mapping[str, str] = {
+    "lightning.pytorch.loggers.wandb.WandbLogger": "wandb",
+    "lightning.pytorch.loggers.comet.CometLogger": "comet_ml",
+    "lightning.pytorch.loggers.mlflow.MLFlowLogger": "mlflow",
+    "lightning.pytorch.loggers.neptune.NeptuneLogger": "neptune",
+    "lightning.pytorch.loggers.tensorboard.TensorBoardLogger": "tensorboard",
+    "lightning.pytorch.callbacks.progress.rich_progress.RichProgressBar": "rich",
+    "lightning.pytorch.callbacks.rich_model_summary.RichModelSummary": "rich",
+}
+"""Packages that a class imports no earlier than it is built."""
+
+
+def require_fit(path: str, found: Any) -> None:
+    """Raise `Fault` CFG08 for an admitted class that cannot do its work here, DEP01 where its package is missing."""
+    home = definition(found)
+    if reason := _of_no_use(home, found):
+        raise Fault("CFG08", f"{path} cannot be used here", why=reason.why, fix=reason.fix)
+    package = NEEDS.get(home)
+    if package and importlib.util.find_spec(package) is None:
+        why = f"it needs the package {package}, which is not installed"
+        raise Fault("DEP01", f"cannot load target {path}", why=why, fix=install_line(package))
+
+
+def _of_no_use(home: str, found: Any) -> Instead | None:
+    if reason := UNFIT.get(home):
+        return reason
+    if not (inspect.isclass(found) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
+        return None
+    if inspect.isabstract(found):
+        return _BASE
+    private = found.__qualname__.startswith("_")
+    return Instead("it is an inside of its library", "a class that its library documents") if private else None

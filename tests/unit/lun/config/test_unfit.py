@@ -1,0 +1,227 @@
+"""Each optimizer, schedule, logger, callback and strategy that a config may name works, or is refused with what to do.
+
+All of them are found in the libraries themselves, so that a new version's are tried, too.
+"""
+
+import importlib
+import inspect
+import io
+import math
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import Strategy, StrategyRegistry
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from ldm import lr_scheduler
+from ldm.admission import definition, refusal
+from ldm.errors import Fault
+from ldm.models.base import TrainedModel
+from ldm.models.schedule import factors_of
+from lun.config.targets import find_target
+from lun.config.unfit import NEEDS, UNFIT
+from lun.launch.strategy import SHORT, with_strategy
+
+HOMES = (
+    "torch.optim",
+    "torch.optim.swa_utils",
+    "transformers.optimization",
+    "transformers.trainer_pt_utils",
+    "schedulefree",
+    "prodigyopt",
+    "bitsandbytes.optim",  # where it is installed
+    "lightning.pytorch.callbacks",
+    "lightning.pytorch.loggers",
+    "lightning.pytorch.strategies",
+)
+PARAMS: dict[str, dict[str, Any]] = {
+    "transformers.optimization.Adafactor": {"relative_step": False, "scale_parameter": False},
+    **{f"bitsandbytes.optim.{kind}": {"momentum": 0.9} for kind in ("sgd.SGD", "lars.LARS", "lars.PytorchLARS")},
+}
+STEP_SIZE: dict[str, dict[str, Any]] = {
+    "StepLR": {"step_size": 2},
+    "MultiStepLR": {"milestones": [1, 3]},
+    "ExponentialLR": {"gamma": 0.9},
+    "CosineAnnealingLR": {"T_max": 4},
+    "CosineAnnealingWarmRestarts": {"T_0": 2},
+    "CyclicLR": {"base_lr": 0.1, "max_lr": 0.2, "cycle_momentum": False},
+    "OneCycleLR": {"max_lr": 0.2, "total_steps": 9, "cycle_momentum": False},
+    "LambdaLR": {"lr_lambda": {"target": "ldm.lr_scheduler.WarmupConstant"}},
+    "MultiplicativeLR": {"lr_lambda": {"target": "ldm.lr_scheduler.WarmupConstant"}},
+    "SequentialLR": {
+        "schedulers": [{"target": f"torch.optim.lr_scheduler.{name}LR"} for name in ("Linear", "Polynomial")],
+        "milestones": [2],
+    },
+    "ChainedScheduler": {"schedulers": [{"target": "torch.optim.lr_scheduler.ConstantLR"}]},
+    "SWALR": {"swa_lr": 0.05},
+    "WarmupCosine": {"total_steps": 8},
+    "WarmupLinear": {"total_steps": 8},
+}
+COMPILED = "deepspeed.ops."
+"""Built by a compiler or for a GPU in their first use, so they are tried where ZeRO is."""
+
+
+def subclasses(base: type) -> set[type]:
+    return {base}.union(*(subclasses(kind) for kind in base.__subclasses__()))
+
+
+def of_libraries(base: type) -> list[type]:
+    """All classes of a kind that a config may name, by where they are defined."""
+    for home in HOMES:
+        try:
+            module = importlib.import_module(home)
+        except ModuleNotFoundError:
+            continue
+        for inner in pkgutil.iter_modules(getattr(module, "__path__", []), home + "."):
+            if home.startswith("lightning") and not inner.name.rpartition(".")[2].startswith("_"):
+                importlib.import_module(inner.name)
+    own = ("ldm.", "lun.", "test", "support.", COMPILED)
+    found = {kind for kind in subclasses(base) if refusal(kind) is None and not definition(kind).startswith(own)}
+    return sorted(found, key=definition)
+
+
+def admitted(base: type) -> Iterator[tuple[str, type | None]]:
+    """Each of them with None where it is refused, which has to say why and what instead."""
+    for kind in of_libraries(base):
+        path = definition(kind)
+        try:
+            find_target(path)
+        except Fault as fault:
+            if "<locals>" in path:
+                continue
+            assert fault.id in ("CFG08", "DEP01"), fault
+            assert fault.why and fault.fix, fault
+            yield path, None
+        else:
+            yield path, kind
+
+
+def tell(what: str, tried: list[str], refused: list[str]) -> None:
+    print(f"\n{what}: {len(tried)} built and stepped, {len(refused)} refused by id")
+    assert tried
+
+
+class Model(TrainedModel):
+    def __init__(self, target: str, **params: Any) -> None:
+        super().__init__(optimizer_config={"target": target, "params": params}, use_ema=False)
+        self.learning_rate = 1e-2
+        self.net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.Linear(8 * 4, 2))
+
+
+def step_and_store(path: str) -> None:
+    """Eight steps that move every weight and stay finite, some after a slow start; a state for checkpoints."""
+    torch.manual_seed(0)
+    model = Model(path, **PARAMS.get(path, {}))
+    optimizer = model.configure_optimizers()["optimizer"]
+    getattr(optimizer, "train", bool)()
+    before = [p.clone() for p in model.parameters()]
+    for _ in range(8):
+        model.net(torch.randn(2, 3, 4, 4)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert all(
+        p.isfinite().all() and not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True)
+    )
+    kept = io.BytesIO()
+    torch.save(optimizer.state_dict(), kept)
+    kept.seek(0)
+    again = Model(path, **PARAMS.get(path, {})).configure_optimizers()["optimizer"]
+    again.load_state_dict(torch.load(kept, weights_only=True))
+    model.net(torch.randn(2, 3, 4, 4)).square().mean().backward()
+    optimizer.step()
+
+
+def test_every_optimizer_steps_and_can_be_stored() -> None:
+    tried, refused, failed = [], [], {}
+    for path, kind in admitted(Optimizer):
+        if kind is None:
+            refused.append(path)
+            continue
+        try:
+            step_and_store(path)
+            tried.append(path)
+        except Exception as error:  # all of them are told at once
+            failed[path] = repr(error)
+    assert failed == {}
+    tell("optimizers", tried, refused)
+
+
+def test_every_schedule_gives_a_factor_for_each_step() -> None:
+    tried, refused, failed = [], [], {}
+    ours = [kind for _, kind in inspect.getmembers(lr_scheduler, inspect.isclass) if kind.__name__.startswith("Warmup")]
+    for path, kind in [*admitted(LRScheduler), *((definition(kind), kind) for kind in ours)]:
+        if kind is None or kind.__name__ == "ReduceLROnPlateau":  # the slot refuses it
+            refused.append(path)
+            continue
+        try:
+            recipe = {"target": path, "params": STEP_SIZE.get(kind.__name__, {})}
+            factors = [factors_of(recipe, [0.1, 0.01])(step) for step in range(6)]
+            assert all(math.isfinite(factor) and factor >= 0 for both in factors for factor in both)
+            tried.append(path)
+        except Exception as error:  # all of them are told at once
+            failed[path] = repr(error)
+    assert failed == {}
+    tell("schedules", tried, refused)
+
+
+@pytest.mark.parametrize("base", [Callback, Logger, Strategy], ids=lambda base: base.__name__)
+def test_callbacks_loggers_and_strategies_that_are_not_refused_are_those_that_whole_runs_try(base: type) -> None:
+    tried = [path for path, kind in admitted(base) if kind is not None]
+    refused = [path for path, kind in admitted(base) if kind is None]
+    assert {path.rpartition(".")[2] for path in tried} <= set(TRIED[base.__name__])
+    tell(base.__name__, tried, refused)
+
+
+TRIED = {
+    "Callback": (
+        "DeviceStatsMonitor",
+        "EarlyStopping",
+        "LambdaCallback",
+        "LearningRateMonitor",
+        "ModelSummary",
+        "RichModelSummary",
+        "RichProgressBar",
+        "TQDMProgressBar",
+    ),
+    "Logger": ("CSVLogger", "TensorBoardLogger"),
+    "Strategy": ("SingleDeviceStrategy",),
+}
+"""What `tests/integration/test_wishes.py` trains with."""
+
+
+def test_every_name_of_a_strategy_is_ours_or_refused() -> None:
+    tried, refused = [], []
+    for name in StrategyRegistry.available_strategies():
+        if name.startswith("deepspeed"):  # a recipe by then
+            continue
+        try:
+            found = with_strategy({"strategy": name})["strategy"]
+            assert name in SHORT or found == name == "single_device"
+            tried.append(name)
+        except Fault as fault:
+            assert (fault.id, bool(fault.fix)) == ("CFG08", True)
+            refused.append(name)
+    tell("strategies by name", tried, refused)
+
+
+def test_what_is_refused_or_needs_a_package_still_exists() -> None:
+    """But for classes that only older or newer versions of Lightning have."""
+    kinds = [*of_libraries(Optimizer), *of_libraries(LRScheduler), *of_libraries(Callback)]
+    kinds += [*of_libraries(Logger), *of_libraries(Strategy), Optimizer, LRScheduler, Callback]
+    gone = {*UNFIT, *NEEDS} - {definition(kind) for kind in kinds}
+    assert gone <= {"lightning.pytorch.loggers.neptune.NeptuneLogger"}
+
+
+def test_a_logger_whose_package_is_absent_is_told_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find: Callable[..., Any] = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "wandb" else find(name, *rest))
+    with pytest.raises(Fault, match="DEP01") as refused:
+        find_target("lightning.pytorch.loggers.WandbLogger")
+    assert "wandb" in refused.value.fix and "pip install" in refused.value.fix
