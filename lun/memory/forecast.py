@@ -138,9 +138,8 @@ class Rehearsal:
         draws = BatchDraws(0, range(count))
         with self.precision.forward_context():
             batch = self.batch()
-            cond = model.condition(batch, None)
             x0 = model.encode(batch, draws)
-            loss = model.losses(x0, cond, draws, batch).weighted.mean()
+            loss = model.losses(x0, model.condition(batch, None, x0), draws, batch).weighted.mean()
         loss.backward()
 
     def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:

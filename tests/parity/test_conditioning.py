@@ -18,6 +18,7 @@ from lun.data.local import Local
 
 NARROW = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 FREQUENCIES, POOLED = 8, 8
+X0 = torch.zeros(1, 4, 4, 4)
 UNET = {
     "from_scratch": True,
     "sample_size": 4,
@@ -88,7 +89,7 @@ def test_the_vector_is_pooled_text_and_the_sinusoids_of_six_numbers() -> None:
         "crop": torch.tensor([[0, 293], [1, 0]]),
         "target_size": torch.tensor([[512, 512], [8, 8]]),
     }
-    told = model.condition(batch, None)
+    told = model.condition(batch, None, X0)
     text = model.cond_stage_model(["a fox", "a cat"])
     numbers = torch.tensor([[700.0, 1500, 0, 293, 512, 512], [9, 8, 1, 0, 8, 8]])
     assert model.model is not None
@@ -102,7 +103,7 @@ def test_a_dropped_caption_is_told_as_guidance_tells_none(unconditional: str) ->
     """zeros: generative-models' `ucg_rate` and `force_zeros_for_empty_prompt`; the other is kohya's."""
     model, slots = build(unconditional=unconditional), list(range(8))
     batch = {"caption": ["a fox"] * 8, "image": torch.zeros(8, 8, 8, 3)}
-    told, away = model.condition(batch, BatchDraws(0, slots)), model.unconditional([""], (4, 4))
+    told, away = model.condition(batch, BatchDraws(0, slots), X0), model.unconditional([""], (4, 4))
     empty, fox = model.cond_stage_model([""]), model.cond_stage_model(["a fox"])
     expected = empty.map(torch.zeros_like) if unconditional == "zeros" else empty
     dropped = (BatchDraws(0, slots).uniform("caption_dropout") < 0.5).tolist()
@@ -149,5 +150,5 @@ def test_every_layout_tells_where_a_picture_was_cut(layout: str, bucket: Any, tm
     model = build()
     for size in (6, 2):
         batches = [[data[slot, 0, bucket] for slot in slots[first : first + size]] for first in range(0, 6, size)]
-        told = torch.cat([model.condition(dict(collate(batch)), None).sizes for batch in batches])  # type: ignore[misc]
+        told = torch.cat([model.condition(dict(collate(batch)), None, X0).sizes for batch in batches])  # type: ignore[misc]
         assert told.tolist() == [[8, 31, 0, left, height, width] for left in lefts]

@@ -17,7 +17,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.diffusion import weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
-from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_batch, pixels_of_sides
+from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.rows import DrawsPictures
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
@@ -135,8 +135,8 @@ class DDPM(TrainedModel, DrawsPictures):
         """Pictures in [-1, 1] of clean inputs: (b, 3, H, W)."""
         return x0
 
-    def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
-        """What the network is told; `draws` drop whole captions, None drops nothing."""
+    def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
+        """What the network is told of a batch and its x_0; `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
@@ -152,7 +152,8 @@ class DDPM(TrainedModel, DrawsPictures):
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
-        losses = self.losses(self.encode(batch, draws), self.condition(batch, draws), draws, batch)
+        x0 = self.encode(batch, draws)
+        losses = self.losses(x0, self.condition(batch, draws, x0), draws, batch)
         loss = self.window_mean(losses.weighted)
         told = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
         self.log_window(batch_idx, told, lr_abs=self.current_rate())
@@ -171,7 +172,7 @@ class DDPM(TrainedModel, DrawsPictures):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None), draws, batch), batch["slot"] >= 0)
+        self.validation.add("", self.losses(x0, self.condition(batch, None, x0), draws, batch), batch["slot"] >= 0)
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -180,7 +181,7 @@ class DDPM(TrainedModel, DrawsPictures):
             # The precision's context too: Lightning leaves it before this hook, and latents are in half precision.
             with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
-                    losses = self.losses(x0.to(self.device), self.condition(batch, None), draws, batch)
+                    losses = self.losses(x0.to(self.device), self.condition(batch, None, x0), draws, batch)
                     self.validation.add("_ema", losses, batch["slot"] >= 0)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
@@ -286,8 +287,8 @@ class LatentDiffusion(DDPM):
     def decode(self, x0: Tensor) -> Tensor:
         return self.first_stage_model.decode(x0 / self.scale_factor)
 
-    def condition(self, batch: dict[str, Any], draws: BatchDraws | None) -> Conditioning:
-        pixels = pixels_of_batch(self, batch, self.first_stage_key)
+    def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
+        pixels = self._pixels((x0.shape[-2], x0.shape[-1]))
         with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
             told = self.conditioner(batch, draws, pixels)
         return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told

@@ -67,7 +67,7 @@ def test_validation_never_meets_the_draws_of_training(model: LatentDiffusion, ba
 
 def test_every_trained_part_gets_a_gradient_and_no_frozen_one(model: LatentDiffusion, batch: Batch) -> None:
     draws = model.draws(batch)
-    losses = model.losses(model.encode(batch, draws), model.condition(batch, draws), draws, batch)
+    losses = model.losses(x0 := model.encode(batch, draws), model.condition(batch, draws, x0), draws, batch)
     assert losses.weighted.shape == (3,)
     losses.weighted.mean().backward()
     assert all(p.grad is not None for p in model.model.parameters())  # type: ignore[union-attr]
@@ -113,7 +113,9 @@ def test_the_text_encoder_trains_at_its_own_multiple_of_the_rate(batch: Batch, t
     assert [group["lr"] for group in optimizer.param_groups] == ([8e-3, 2e-3] if trainable else [8e-3])
     before = [p.detach().clone() for p in model.cond_stage_model.parameters()]
     draws = model.draws(batch)
-    model.losses(model.encode(batch, draws), model.condition(batch, draws), draws, batch).weighted.mean().backward()
+    model.losses(
+        x0 := model.encode(batch, draws), model.condition(batch, draws, x0), draws, batch
+    ).weighted.mean().backward()
     optimizer.step()
     after = list(model.cond_stage_model.parameters())
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True)) is trainable
@@ -131,7 +133,7 @@ def test_a_pixel_model_sees_pictures_as_they_are(batch: Batch) -> None:
     x0 = model.encode(batch, draws)
     assert torch.equal(x0, batch["image"].movedim(-1, 1))
     assert model.decode(x0) is x0 and model.unconditional([""] * 3) is None
-    assert model.losses(x0, model.condition(batch, draws), draws, batch).simple.isfinite().all()
+    assert model.losses(x0, model.condition(batch, draws, x0), draws, batch).simple.isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["timesteps", "linear_start", "parameterization", "loss_type"])
