@@ -14,20 +14,21 @@ from ldm.modules.ema_pipeline import Pipeline, pipeline_for
 from ldm.modules.ema_profiles import ConstantDecay, PowerDecay, Profile
 from ldm.modules.ema_shadow import Shadow, parked, put_back
 from ldm.modules.ema_source import LocalParameters, Sharded, Source
-from ldm.modules.ema_start import half_life, settle_interval, start_step, warn_if_short
+from ldm.modules.ema_start import law_of, settle_interval, start_step, warn_if_short
 from ldm.modules.ema_state import (
     Rename,
     compvis_keys,
     fill,
     gathered,
+    load_main,
     load_tracks,
-    take_numbers,
+    main_state,
     targets,
     tell_of_others,
-    track_numbers,
     track_state,
 )
 from ldm.modules.ema_tracks import Track, absorb, power_tracks
+from ldm.modules.ema_window import track_of
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ class LitEma:
 
     parameters    a module, a mapping by name, or a `Source`
     decay         per step, with CompVis' `warmup`; `half_life_steps`, `half_life_images` or `profile` replace both
-    profile       any decay law of `ldm.modules.ema_profiles`
+    span          another word for a decay: 1 - alpha with alpha = 2 / (span + 1), of as many steps
+    profile       any law of `ldm.modules.ema_profiles`
     update_every  never changes the horizon of the average: the decay of an interval is the product of those of its
                   steps. "auto" takes the longest harmless interval, from `total_steps` where the law depends on it
     start         the step at which the average begins as a copy of the weights and first takes memory, or "3.5%" for
@@ -47,8 +49,7 @@ class LitEma:
     device        where the averages lie; on the CPU they cost an accelerator neither memory nor time
     threads       of the arithmetic, where it runs beside an accelerator
 
-    The launcher gives `total_steps` and `examples_per_step`. It is no nn.Module and owns no buffers, so nothing moves
-    it to the GPU or broadcasts it.
+    The launcher gives `total_steps` and `examples_per_step`. It owns no buffers: nothing moves or broadcasts it.
     """
 
     def __init__(
@@ -61,18 +62,19 @@ class LitEma:
         device: str = "cpu",
         start: int | str = 0,
         widths: Sequence[float] = (),
+        span: float | None = None,
         half_life_steps: float | None = None,
         half_life_images: float | None = None,
         threads: int = 4,
         total_steps: int | None = None,
         examples_per_step: int | None = None,
     ) -> None:
-        law = half_life(half_life_steps, half_life_images, examples_per_step, profile)
-        self.profile = profile or law or ConstantDecay(decay, warmup)
+        usual = ConstantDecay(decay, warmup)
+        self.profile = law_of(profile, usual, span, half_life_steps, half_life_images, examples_per_step)
         begin = start_step(start, total_steps)
         warn_if_short(self.profile, begin, total_steps)
         self.widths = tuple(widths)
-        self._main = Track(self.profile, begin)
+        self._main = track_of(self.profile, begin)
         self._tracks = {"ema": self._main} | power_tracks(self._main, widths)
         self._auto = update_every == "auto"
         steps = None if total_steps is None else max(1, total_steps - begin)
@@ -111,9 +113,11 @@ class LitEma:
             self._pipeline.gate()
 
     def settle(self) -> None:
-        """Wait until all weights that were taken are averaged in; on the CPU they always are."""
+        """Wait until all weights that were taken are averaged in, and put averages together that lie in blocks."""
         if self._pipeline is not None:
             self._pipeline.join()
+        for track in self._distinct():
+            track.refresh()
 
     def flush(self, step: int) -> None:
         """Average in the weights of `step` now, whether due or not.
@@ -244,7 +248,7 @@ class LitEma:
         `same_as_ema`, widths for which the main average stands.
         """
         self.settle()
-        state = {"step": self.step, "update_every": self.update_every} | track_numbers(self._main)
+        state = main_state(self._main, self._source, rename) | {"step": self.step, "update_every": self.update_every}
         tracks = {name: track for name, track in self.tracks().items() if track is not self._main}
         others = {name: track_state(track, self._source, rename) for name, track in tracks.items()}
         same = [name for name, track in self.tracks().items() if track is self._main and name != "ema"]
@@ -257,7 +261,7 @@ class LitEma:
         """
         self.settle()
         self.step = int(state["step"])
-        take_numbers(self._main, state)
+        load_main(self._main, self._source, state, rename)
         self._taken = self._main.last_update
         if self._auto:
             self.update_every = int(state["update_every"])

@@ -69,6 +69,32 @@ class ConstantDecay:
 
 @configurable
 @dataclass(frozen=True)
+class TrailingMean:
+    """A simple moving average: the plain mean of the weights of the last `steps` steps, or of as many as there were.
+
+    It is no decay, since old weights leave at once: it is kept as the means of `blocks` blocks of steps and of the one
+    that grows (`ldm.modules.ema_window`), so in the memory of about blocks + 2 copies of the weights. What is asked of
+    a decay is answered by the exponential average of the same mean age, alpha = 2 / (steps + 1).
+    """
+
+    steps: int
+    blocks: int = 4
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.blocks < 1:
+            raise ValueError(f"a mean of {self.steps} steps in {self.blocks} blocks: both have to be at least 1")
+
+    def log_beta(self, a: int, b: int) -> float:
+        return _log_power(decay_of_span(self.steps), b - a)
+
+    def interval_bound(self, total_steps: float) -> float:
+        return _REPLACED * self.steps / 2
+
+    def interval_error(self, interval: int, total_steps: float) -> float:
+        return _drift(decay_of_span(self.steps), interval)
+
+
+@dataclass(frozen=True)
 class HalfLife:
     """Weights of `steps` steps ago count half as much as those of now."""
 
@@ -171,6 +197,13 @@ def largest_interval(profile: Profile, total_steps: int | None = None) -> int:
             "or update_every as a number"
         )
     return max(1, math.floor(bound * (1 + 1e-9)))  # 0.01 / (1 - 0.999) is 9.99... in floating point
+
+
+def decay_of_span(steps: float) -> float:
+    """The decay 1 - alpha with alpha = 2 / (steps + 1): weights are as old on average as in a mean of `steps` steps."""
+    if not 1 <= steps < math.inf:
+        raise ValueError(f"a span must be at least 1 step, got {steps}")
+    return (steps - 1) / (steps + 1)
 
 
 def sigma_rel_of_gamma(gamma: float) -> float:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from ldm.errors import Fault
-from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, largest_interval
+from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, decay_of_span, largest_interval
 
 log = logging.getLogger(__name__)
 
@@ -66,22 +66,36 @@ def warn_if_short(profile: Profile, start: int, total_steps: int | None) -> None
         )
 
 
-def half_life(
-    steps: float | None, images: float | None, examples_per_step: int | None, other: Profile | None = None
-) -> HalfLife | None:
-    """The law of a half-life in optimizer steps or in images; None where neither is given, `other` or not."""
-    if steps is None and images is None:
-        return None
-    if steps is not None and images is not None:
-        raise Fault("CFG08", "a half-life is given in steps and in images", where=WHERE, fix="leave out one of them")
-    if other is not None:
-        what = "an EMA has one decay law, and both a profile and a half-life are given"
-        raise Fault("CFG08", what, where=WHERE, fix="leave out one of them")
+def law_of(
+    profile: Profile | None,
+    ordinary: ConstantDecay,
+    span: float | None,
+    half_life_steps: float | None,
+    half_life_images: float | None,
+    examples_per_step: int | None,
+) -> Profile:
+    """The one law that is given in any of the ways, `ordinary` where there is none; `Fault` CFG08 for two of them."""
+    ways = {"profile": profile, "span": span} | {
+        "half_life_steps": half_life_steps,
+        "half_life_images": half_life_images,
+    }
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        what = f"the law of the EMA is given by {' and by '.join(given)}"
+        raise Fault("CFG08", what, where=WHERE, fix="leave out all but one of them")
+    if span is not None:
+        return ConstantDecay(decay_of_span(span), ordinary.warmup)
+    return profile or half_life(half_life_steps, half_life_images, examples_per_step) or ordinary
+
+
+def half_life(steps: float | None, images: float | None, examples_per_step: int | None) -> HalfLife | None:
+    """The law of a half-life in optimizer steps or in images; None where neither is given."""
     if images is not None:
         if examples_per_step is None:
             raise Fault("CFG08", "a half-life in images needs the size of a step", where=WHERE, fix="half_life_steps")
         steps = images / examples_per_step
-    assert steps is not None
+    if steps is None:
+        return None
     law = HalfLife(steps)
     log.info("the EMA's half-life is %.6g steps, a decay of %.6g per step", steps, law.decay)
     return law

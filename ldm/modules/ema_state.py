@@ -11,6 +11,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from ldm.modules.ema_source import Sharded, Source
 from ldm.modules.ema_tracks import Track
+from ldm.modules.ema_window import WindowTrack
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,25 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     """Set what `track_numbers` gave."""
     track.last_update = int(state["last_update"])
     track.start = int(state.get("start", 0))
+
+
+def main_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
+    """What an exact resume needs of the main average besides its values: its numbers, and `blocks` of which it is."""
+    if track.blocks is None:
+        return track_numbers(track)
+    return track_numbers(track) | {"blocks": [track_state(block, source, rename) for block in track.blocks]}
+
+
+def load_main(track: Track, source: Source, state: Mapping[str, Any], rename: Rename) -> None:
+    """Set what `main_state` gave; blocks that were not stored are one, whose mean is the average that was loaded."""
+    take_numbers(track, state)
+    if not isinstance(track, WindowTrack) or track.shadow is None:
+        return
+    stored = state.get("blocks")
+    numbers = None if stored is None else [(int(s.get("start", 0)), int(s["last_update"])) for s in stored]
+    track.restart(numbers)
+    for block, values in zip(track.blocks, stored or (), strict=False):
+        load_track(block, source, values, rename)
 
 
 def gathered(source: Source, parts: dict[str, Tensor]) -> dict[str, Tensor]:

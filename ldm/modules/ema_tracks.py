@@ -48,6 +48,18 @@ class Track:
         """For copies, which nobody reads."""
         return self.__dict__ | {"reader": None}
 
+    @property
+    def blocks(self) -> "Sequence[Track] | None":
+        """What the average is put together of; None where it is nothing but itself (`ldm.modules.ema_window`)."""
+        return None
+
+    def taker(self) -> "Track":
+        """The track that takes the next weights in."""
+        return self
+
+    def refresh(self) -> None:
+        """Let `shadow` be the average of all that was taken in."""
+
     def weight(self, last: int, step: int) -> float:
         """What the weights of `step` get in an average that took in those of `last` before."""
         return -math.expm1(self.profile.log_beta(last - self.start, step - self.start))
@@ -64,12 +76,13 @@ def absorb(tracks: Sequence[Track], tensors: Mapping[str, Tensor], step: int) ->
 
     Such a number counts as if it were equal to its average, which it leaves as it is (`ema_lerp`).
     """
-    flats = [track.shadow.flat for track in tracks if track.shadow is not None]
-    if len(flats) < len(tracks) or not tracks:
+    if not tracks or any(track.shadow is None for track in tracks):
         raise RuntimeError("a track takes weights in only once it has begun")
     for track in tracks:
         track.wait()
-    lost = lerp(flats, list(tensors.values()), [track.weight(track.last_update, step) for track in tracks])
-    for track in tracks:
+    takers = [track.taker() for track in tracks]
+    flats = [track.shadow.flat for track in takers if track.shadow is not None]
+    lost = lerp(flats, list(tensors.values()), [track.weight(track.last_update, step) for track in takers])
+    for track in (*tracks, *takers):
         track.last_update = step
     return lost

@@ -92,3 +92,24 @@ def test_settings_that_make_no_snapshots_are_one_clear_fault(
 ) -> None:
     assert train("-n", "wrong", setting) == 2
     assert told in capsys.readouterr().err
+
+
+def test_the_mean_of_the_last_steps_is_named_in_yaml_and_resumed_bit_for_bit(
+    lun: Callable[..., int], tmp_path: Path
+) -> None:
+    profile = "{target: ldm.modules.ema_profiles.TrailingMean, params: {steps: 4, blocks: 2}}"
+    law = f"model.params.ema_config={{target: ldm.modules.ema.LitEma, params: {{update_every: 1, profile: {profile}}}}}"
+    horizon = "model.params.scheduler_config.params.total_steps=9"
+    assert lun("-t", law, horizon, "lightning.trainer.max_steps=9", "-n", "straight") == 0
+    straight = newest_run(tmp_path / "logs")
+    assert lun("-t", law, horizon, "lightning.trainer.max_steps=5", "-n", "cut") == 0
+    cut = newest_run(tmp_path / "logs")
+    raw = load(cut / "checkpoints/last.ckpt")["state_dict"]
+    assert lun("-t", "--resume", str(cut), "lightning.trainer.max_steps=9", base=False, data=None) == 0
+    theirs, ours = (load(run / "checkpoints/last.ckpt") for run in (straight, cut))
+    assert theirs["state_dict"].keys() == ours["state_dict"].keys() == raw.keys()
+    assert all(torch.equal(value, ours["state_dict"][key]) for key, value in theirs["state_dict"].items())
+    blocks = [(block.get("start", 0), block["last_update"]) for block in ours["ema"]["blocks"]]
+    assert blocks == [(4, 6), (6, 8), (8, 9)]
+    for a, b in zip(theirs["ema"]["blocks"], ours["ema"]["blocks"], strict=True):
+        assert all(torch.equal(a["weights"][name], b["weights"][name]) for name in a["weights"])
