@@ -23,7 +23,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Change:
-    """One caption, before and after."""
+    """One caption, before and after; another order is a change."""
 
     name: str
     written: list[Piece]
@@ -31,7 +31,7 @@ class Change:
 
     @property
     def is_one(self) -> bool:
-        return any(piece.changed for piece in (*self.written, *self.seen))
+        return [piece.text for piece in self.written] != [piece.text for piece in self.seen]
 
 
 def changes_of(data: Local, seed: int) -> list[Change]:
@@ -61,7 +61,7 @@ def _pieces(text: str, separator: str | None) -> list[str]:
 
 
 def compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
-    """Both sides with what the other has not got marked; an order of its own is no change."""
+    """Both sides with what the other has not got marked; what only moved is not."""
     return _marked(before, Counter(after)), _marked(after, Counter(before))
 
 

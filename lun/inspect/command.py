@@ -81,13 +81,30 @@ def _report(given: Given, folder: Path, kinds: set[str]) -> int:
     from lun.inspect.write import write_report
 
     try:
-        data = given.build()
+        try:
+            data, refused = given.build(), None
+        except Unusable as fault:
+            if fault.id != "DAT04":
+                raise
+            data, refused = given.without_captions().build(), fault
     except Unusable as fault:
         folder.mkdir(parents=True, exist_ok=True)
         count = write_rejected(folder / "rejected.csv", fault.selection, unreadable=[])
         print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
         report.show([fault])
         return report.exit_code(fault)
+    except Fault as fault:
+        raise _of_this_command(fault) from fault
     for line in write_report(given, data, folder, kinds):
         print(line)
-    return 0
+    if refused is None:
+        return 0
+    report.show([refused])
+    return report.exit_code(refused)
+
+
+def _of_this_command(fault: Fault) -> Fault:
+    """The fault in the words of this command line, which has no --data_root."""
+    fault.where = "DIR" if fault.where == "--data_root" else fault.where
+    fault.fix = fault.fix.replace("--data_root ", "python -m lun.inspect ")
+    return fault

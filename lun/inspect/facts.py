@@ -18,12 +18,14 @@ from lun.data.held import open_file
 from lun.data.images import header_size
 from lun.data.listing import extension
 from lun.data.local import Local
+from lun.data.metadata.filters import UNREADABLE_IMAGE
+from lun.data.metadata.waterfall import Waterfall
 from lun.data.offers import Offers
 from lun.inspect.changes import Change, changes_of
 from lun.inspect.given import Given
 from lun.inspect.looks import Looks, beyond_copies, looks_of
 from lun.inspect.rejected import Row
-from lun.inspect.tags import Together, tag_counts, together
+from lun.inspect.tags import Together, tagged, together
 
 CAPTIONS_READ = 20_000
 DUPLICATES_READ = 20_000
@@ -53,6 +55,7 @@ class Facts:
     aspect: Histogram
     resolution: Histogram
     unreadable: list[Row]
+    unread: dict[str, int]
     file_types: dict[str, int]
     looks: Looks
     duplicates: list[list[str]]
@@ -72,6 +75,7 @@ class Facts:
     everywhere: list[str]
     together: Together | None
     changes: list[Change]
+    drawn_anew: bool
     score: Histogram | None
     limits: dict[str, list[float]]
     repeats: float
@@ -88,7 +92,8 @@ def facts_of(data: Local, given: Given) -> Facts:
     count_tokens = given.token_counter()
     lengths = [count_tokens(text) if count_tokens else len(text.split()) for text in captions]
     counted = np.array(lengths or [0])
-    tags = tag_counts(data)
+    tag_rows = tagged(data, captions)
+    tags, unreadable = tag_rows.counts(), _unreadable(data, sizes)
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
     buckets = Buckets.read(given.buckets) if given.buckets else None
     table = _table(data, buckets) if buckets else None
@@ -97,8 +102,8 @@ def facts_of(data: Local, given: Given) -> Facts:
     return Facts(
         layout=data.selection.found.words,
         total=waterfall.total,
-        usable=waterfall.left,
-        waterfall=[{"name": step.name, "words": step.words, "count": step.count} for step in waterfall.steps],
+        usable=waterfall.left - len(unreadable),
+        waterfall=_waterfall(waterfall, len(unreadable)),
         median_size=(int(np.median(shapes[:, 0])), int(np.median(shapes[:, 1]))),
         smaller=int((sound.min(axis=1) < (data.size or 0)).sum()) if len(sound) else 0,
         cropped_away=table.cropped if table else float(np.average(cropped, weights=shapes.prod(axis=1))),
@@ -106,7 +111,8 @@ def facts_of(data: Local, given: Given) -> Facts:
         buckets=table.lines(1, data.name) if table else [],
         aspect=histogram(np.clip(shapes[:, 0] / shapes[:, 1], 0.25, 4.0), 24, logarithmic=True),
         resolution=histogram(np.sqrt(shapes.prod(axis=1)), 24),
-        unreadable=_unreadable(data, sizes),
+        unreadable=unreadable,
+        unread=dict(Counter(reason for _, reason in data.selection.found.unread)),
         file_types=dict(Counter(extension(name) for name in data.names()).most_common()),
         looks=looks,
         duplicates=copies,
@@ -123,14 +129,24 @@ def facts_of(data: Local, given: Given) -> Facts:
         different_tags=len(tags),
         tags_once=sum(count == 1 for count in tags.values()),
         top_tags=tags.most_common(60),
-        everywhere=[tag for tag, count in tags.most_common(60) if count >= 0.95 * len(data)],
-        together=together(data, tags),
+        everywhere=[tag for tag, count in tags.most_common(60) if count >= 0.95 * len(tag_rows.rows)],
+        together=together(tag_rows, tags),
         changes=changes_of(data, given.seed),
+        drawn_anew=data.compose.draws,
         score=_scores(data),
         limits=_limits(data),
         repeats=float(data.repeats().mean()),
         fingerprint=data.fingerprint(),
     )
+
+
+def _waterfall(found: Waterfall, unreadable: int) -> list[dict[str, str | int]]:
+    """The steps, and the files that only their headers showed to be no pictures."""
+    steps: list[dict[str, str | int]] = [
+        {"name": step.name, "words": step.words, "count": step.count} for step in found.steps
+    ]
+    more: dict[str, str | int] = {"name": "unreadable", "words": UNREADABLE_IMAGE, "count": unreadable}
+    return [*steps, more] if unreadable else steps
 
 
 def _limits(data: Local) -> dict[str, list[float]]:
@@ -180,7 +196,7 @@ def _unreadable(data: Local, sizes: np.ndarray) -> list[Row]:
         try:
             header_size(data.path(index))
         except Fault as fault:
-            found.append((data.name(index), "unreadable image", fault.why))
+            found.append((data.name(index), UNREADABLE_IMAGE, fault.why))
     return found
 
 

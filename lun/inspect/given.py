@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
@@ -35,6 +35,11 @@ class Given:
 
         built: Local = instantiate_from_config(self.recipe)
         return built
+
+    def without_captions(self) -> Given:
+        """The same, where pictures need no captions: these can be looked at although training refuses them."""
+        params = {**(self.recipe.get("params") or {}), "allow_empty_captions": True}
+        return replace(self, recipe={**self.recipe, "params": params})
 
     def token_counter(self) -> Callable[[str], int] | None:
         """Tokens of a caption, both ends included, by CLIP's vocabulary; None for an encoder that reads words."""

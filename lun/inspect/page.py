@@ -8,7 +8,7 @@ from itertools import groupby
 
 from ldm.errors import Fault
 from lun.data.local import Local
-from lun.inspect.changes import Change, Piece
+from lun.inspect.changes import Piece
 from lun.inspect.charts import chart, heat_map
 from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
 from lun.inspect.facts import Facts
@@ -27,7 +27,7 @@ def page(given: Given, facts: Facts, seen: Sequence[Seen], rejected: Sequence[Ro
         "What is left after each filter": _funnel(facts),
         "What the model will see": _sheet(seen, given.seed),
         "What the crop takes away": _crops(facts, seen),
-        "Captions before and after the rules": _changes(facts.changes),
+        "Captions before and after the rules": _changes(facts),
         "In numbers": f"<div class='charts'>{''.join(_charts(facts))}</div>{_buckets(facts)}",
         "Tags": _tags(facts),
         "Files": _files(facts),
@@ -137,14 +137,16 @@ def _pair(one: Seen) -> str:
     )
 
 
-def _changes(changes: Sequence[Change]) -> str:
-    if not any(change.is_one for change in changes):
-        return "<p class='soft'>They are read as they were written.</p>"
-    return "".join(
+def _changes(facts: Facts) -> str:
+    anew = "Tags are drawn anew whenever a picture comes round; this is the first time. " if facts.drawn_anew else ""
+    if not any(change.is_one for change in facts.changes):
+        same = "These came out as they were written." if anew else "They are read as they were written."
+        return f"<p class='soft'>{anew}{same}</p>"
+    return f"<p class='soft'>{anew}</p>" * bool(anew) + "".join(
         f"<div class='change'><div class='name'>{escape(change.name)}</div>"
         f"<small>as written</small><div class='chips'>{_chips(change.written, 'gone')}</div>"
         f"<small>as it is read</small><div class='chips'>{_chips(change.seen, 'new')}</div></div>"
-        for change in changes
+        for change in facts.changes
     )
 
 
@@ -190,7 +192,7 @@ def _tags(facts: Facts) -> str:
 
 
 def _files(facts: Facts) -> str:
-    rows = [*facts.file_types.items(), *facts.looks.kinds.items()]
+    rows = [*facts.file_types.items(), *facts.looks.kinds.items(), *facts.unread.items()]
     if facts.looks.headers < facts.usable:
         rows.append((f"(kinds are those of {facts.looks.headers:,} pictures, spread evenly)", 0))
     lines = "".join(

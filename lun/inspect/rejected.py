@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ldm.errors import Fault
+from lun.data.images import header_size
 from lun.data.selection import Selection
 
 Row = tuple[str, str, str]
@@ -15,14 +17,24 @@ Row = tuple[str, str, str]
 
 
 def rejected_rows(selection: Selection) -> list[Row]:
-    """In the order of the steps that removed them."""
+    """In the order of the steps that removed them, then what lies beside the pictures without a use."""
     found: list[Row] = []
     table = selection.table
     for number, step in enumerate(selection.waterfall.steps):
         for row in np.flatnonzero(selection.waterfall.removed_by == number).tolist():
-            line = f":{table.line[row]}" if table.line[row] else ""
-            found.append((table.path[row], step.words, table.source[row] + line))
-    return found
+            found.append((table.path[row], step.words, _detail(selection, step.name, row)))
+    return [*found, *((path, reason, "") for path, reason in selection.found.unread)]
+
+
+def _detail(selection: Selection, step: str, row: int) -> str:
+    """What is wrong with a picture that cannot be read, else where it is described."""
+    table = selection.table
+    if step == "unreadable_images":
+        try:
+            header_size(selection.root / table.path[row])
+        except Fault as fault:
+            return fault.why
+    return table.source[row] + (f":{table.line[row]}" if table.line[row] else "")
 
 
 def write_rejected(path: Path, selection: Selection, unreadable: Sequence[Row]) -> int:

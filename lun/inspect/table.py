@@ -21,6 +21,8 @@ def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
     yield "usable", f"{facts.usable:,} of {facts.total:,}", *removed
     if facts.unreadable:
         yield "broken", *(f"{path}: {detail}" for path, _, detail in facts.unreadable[:5])
+    if facts.unread:
+        yield "unread", " · ".join(f"{reason} {count:,}" for reason, count in facts.unread.items())
     width, height = facts.median_size
     yield "sizes", f"median {width} x {height}   enlarged: {facts.smaller:,}   cropped away: {facts.cropped_away:.1%}"
     aspect = facts.aspect

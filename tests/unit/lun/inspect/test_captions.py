@@ -6,7 +6,7 @@ from support.runs import make_pictures
 
 from lun.data.local import Local
 from lun.inspect.changes import changes_of, compared
-from lun.inspect.tags import tag_counts, together
+from lun.inspect.tags import tagged, together
 
 
 @pytest.fixture
@@ -18,19 +18,19 @@ def board(tmp_path):
 
 def test_shares_are_those_of_the_tag_on_the_left(board):
     data = Local(str(board), size=4, metadata_params={})
-    found = together(data, tag_counts(data))
+    found = together(tagged(data, []), tagged(data, []).counts())
     assert found.tags == ["a", "b", "c"]  # x is on every picture and tells nothing
     assert found.shares == [[1.0, 0.6667, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 
 
 def test_pictures_that_are_left_out_do_not_count(board):
     data = Local(str(board), size=4, metadata_params={"min_score": 10})
-    assert tag_counts(data) == {"x": 3, "a": 2, "b": 1, "c": 1}
+    assert tagged(data, []).counts() == {"x": 3, "a": 2, "b": 1, "c": 1}
 
 
 def test_without_tags_there_is_nothing_together(tmp_path):
     data = Local(str(make_pictures(tmp_path, 2)), size=8)
-    assert together(data, tag_counts(data)) is None
+    assert together(tagged(data, []), tagged(data, []).counts()) is None
 
 
 def marked(pieces) -> str:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from PIL import Image
 from support.board import put_board
+from support.profiles import DISPLAY_P3
 from support.runs import make_pictures, make_shapes
 
 from lun.inspect.command import run
@@ -37,7 +38,8 @@ def test_everything_is_written_and_summed_up(board, tmp_path, capsys):
     assert {file.name for file in out.iterdir()} == {"report.html", "report.json", "contact.png", "rejected.csv"}
     said = capsys.readouterr().out
     assert "layout    board JSON, 9 files" in said
-    assert "usable    3 of 9" in said
+    assert "usable    2 of 9" in said
+    assert "1  unreadable image" in said
     assert "5  score below min_score 5" in said
     assert 'broken    7.png: not an image (starts with "<html>"' in said
 
@@ -56,10 +58,11 @@ def test_rejected_csv_has_each_picture_with_its_reason_and_source(board, tmp_pat
 def test_report_json_holds_the_waterfall(board, tmp_path):
     run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--json"])
     found = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert (found["total"], found["usable"]) == (9, 3)
+    assert (found["total"], found["usable"]) == (9, 2)
     assert {step["name"]: step["count"] for step in found["waterfall"] if step["count"]} == {
         "min_score": 5,
         "blacklist_tags": 1,
+        "unreadable": 1,
     }
     assert found["top_tags"] == [["x", 3], ["<b>", 3]]
     assert not (tmp_path / "out" / "report.html").exists()
@@ -150,11 +153,75 @@ def test_a_data_set_of_another_class_is_refused_by_name(board, tmp_path, capsys)
 
 
 def test_a_folder_that_is_not_there_is_told_as_in_training(tmp_path, capsys):
+    (tmp_path / "nopf").mkdir()
     assert run([str(tmp_path / "nope")]) == 3
-    assert "error[DAT01]" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error[DAT01]" in said
+    assert "where: DIR" in said and f"fix:   python -m lun.inspect {tmp_path / 'nopf'}" in said
+    assert "--data_root" not in said
 
 
 def test_settings_can_be_given_without_a_config(board, tmp_path, capsys):
     setting = "data.params.train.params.metadata_params.min_score=3"
     assert run([str(board), "--set", setting, "--json", "-o", str(tmp_path / "out")]) == 0
-    assert "usable    6 of 9" in capsys.readouterr().out
+    assert "usable    5 of 9" in capsys.readouterr().out  # and one that is no picture
+
+
+def report_of(root, tmp_path, *words):
+    """(exit code, report.json, text of report.html, rows of rejected.csv)"""
+    out = tmp_path / "out"
+    code = run([str(root), "--json", "--html", "-o", str(out), *words])
+    with (out / "rejected.csv").open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return code, json.loads((out / "report.json").read_text()), Page((out / "report.html").read_text()).text, rows
+
+
+def test_a_folder_without_captions_is_shown_with_what_training_will_say(tmp_path, capsys):
+    root = make_pictures(tmp_path / "set", 3)
+    (root / "txt").rename(root / "texts")
+    code, found, page, _ = report_of(root, tmp_path)
+    assert (code, found["usable"], found["empty"]) == (3, 3, 3)
+    assert "What the model will see" in page
+    said = capsys.readouterr().err
+    assert "error[DAT04]: none of the 3 images has a caption" in said
+    assert f"mv {root / 'texts'} {root / 'txt'}" in said
+
+
+def test_captions_that_are_lists_of_tags_have_a_section_of_tags(tmp_path):
+    root = make_pictures(tmp_path / "set", 3)
+    for number, text in enumerate(["fox, snow, solo", "fox, solo, night", "hen, snow, solo"]):
+        (root / "txt" / f"{number:03}.txt").write_text(text)
+    found, page = report_of(root, tmp_path)[1:3]
+    assert found["top_tags"][:3] == [["solo", 3], ["fox", 2], ["snow", 2]]
+    assert found["everywhere"] == ["solo"]
+    assert "5 different" in page
+
+
+def test_shuffled_captions_are_not_said_to_be_read_as_written(tmp_path):
+    root = make_pictures(tmp_path / "set", 3)
+    for number in range(3):
+        (root / "txt" / f"{number:03}.txt").write_text(", ".join("abcdefgh"))
+    shuffled = 'data.params.train.params.captions={split_tags: ",", shuffle_tag_p: 1.0}'
+    page = report_of(root, tmp_path, "--set", shuffled)[2]
+    assert "drawn anew" in page
+    assert "as they were written" not in page
+
+
+def test_what_lies_beside_the_pictures_without_use_is_counted_and_listed(tmp_path, capsys):
+    root = make_pictures(tmp_path / "set", 2)
+    (root / "txt" / "orphan.txt").write_text("x")
+    (root / "img" / "loop").symlink_to("loop")
+    Image.new("RGB", (8, 8)).save(root / "img" / "000.png", icc_profile=DISPLAY_P3)
+    _, found, page, rows = report_of(root, tmp_path)
+    assert found["unread"] == {"link that leads nowhere": 1, "caption without a picture": 1}
+    assert found["looks"]["kinds"]["ICC profile (colours converted to sRGB)"] == 1
+    assert ["txt/orphan.txt", "caption without a picture", ""] in rows
+    assert "caption without a picture" in page
+    assert "unread    link that leads nowhere 1" in capsys.readouterr().out
+
+
+def test_what_a_header_shows_to_be_no_picture_is_rejected_for_that_reason(tmp_path):
+    root = make_pictures(tmp_path / "set", 3)
+    (root / "img" / "001.png").write_bytes(b"")
+    rows = report_of(root, tmp_path, "--set", "data.params.train.params.metadata_params={min_size: 4}")[3]
+    assert rows == [["img/001.png", "unreadable image", "empty file (0 bytes)"]]
