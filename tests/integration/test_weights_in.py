@@ -215,3 +215,21 @@ def test_a_full_size_checkpoint_is_loaded_whole(pictures: Path, tmp_path: Path) 
     tensors = [*model.parameters(), *model.buffers()]
     assert not any(tensor.is_meta for tensor in tensors)
     assert not any(parameter.any() for parameter in model.parameters())
+
+
+def test_a_file_of_one_part_gives_that_part_and_it_is_said_which_start_from_noise(
+    lun: Lun, state: dict[str, Tensor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = {key: value for key, value in state.items() if key.startswith("first_stage_model.")}
+    write_safetensors(tmp_path / "vae.safetensors", part)
+    assert lun(*ONE_STEP, "--init-from", str(tmp_path / "vae.safetensors")) == 0
+    assert same(trained(tmp_path / "logs"), part)
+    assert "UNet, text encoder from scratch" in capsys.readouterr().out
+
+
+def test_a_file_of_which_no_part_takes_anything_is_refused(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_safetensors(tmp_path / "embedding.safetensors", {"emb_params": torch.zeros(2, 8)})
+    assert lun("--init-from", str(tmp_path / "embedding.safetensors")) == 4
+    assert "gives this model nothing" in capsys.readouterr().err

@@ -103,7 +103,8 @@ class Start:
 
 def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
-    MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds."""
+    MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds, or
+    of which no part takes anything."""
     unnamed = [name for name, part in parts.items() if not part.weights_named()]
     if unnamed and not start.ckpt_path:
         raise _nameless(unnamed, parts)
@@ -118,6 +119,8 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     if checkpoint:
         if empty := [name for name in unnamed if name not in fed]:
             raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(checkpoint.describe().parts)}")
+        if not fed:
+            raise _useless(parts, checkpoint)
         for name, state in fed.items():
             _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
 
@@ -137,6 +140,8 @@ def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Modu
             log.info("weights  %s from %s", name, networks[name].loaded_from)
     if checkpoint and fed:
         _fill(checkpoint, parts, networks, start)
+    if scratch := [name for name in networks.keys() - fed.keys() if networks[name].from_scratch]:
+        log.info("weights  %s from scratch, as the config says", ", ".join(sorted(scratch)))
     nameless = [name for name, network in networks.items() if not (network.loaded_from or network.from_scratch)]
     if nameless:
         raise _nameless(nameless, parts)
@@ -225,6 +230,19 @@ def _kinds(part: Part, network: Any, state: State) -> tuple[str, str, str]:
 
 def _told(family: Family | None) -> str:
     return f"{family.name} ({family.facts})" if family else ""
+
+
+def _useless(parts: Mapping[str, Part], checkpoint: Checkpoint) -> Fault:
+    """MOD03: whoever names a file means it to be used."""
+    own = [f"{part.setting}.params.ckpt_path" for part in parts.values() if part.own_path]
+    return Fault(
+        "MOD03",
+        f"{checkpoint.given} gives this model nothing",
+        where="model.params.ckpt_path",
+        why=f"it holds: {', '.join(checkpoint.describe().parts) or 'no part of a model that is known here'}"
+        + (f"; weights of their own are named by {', '.join(own)}" if own else ""),
+        fix="name a checkpoint that holds the UNet" + (f", or take the weights from it: {own[0]}=null" if own else ""),
+    )
 
 
 def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
