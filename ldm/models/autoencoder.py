@@ -304,7 +304,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Pictures of the first N examples of a batch: see `autoencoder_preview.log_images`."""
         return autoencoder_preview.log_images(self, batch, N, sample, use_ema_scope)
 
-    def sample_prompts(self, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0) -> Tensor:
+    def sample_prompts(self, prompts: list[str], seeds: list[int], **how: Any) -> Tensor:
         """Raises `Fault` CFG08: an autoencoder is told no captions."""
         raise autoencoder_preview.no_prompts()
 

@@ -14,14 +14,13 @@ from torch import Tensor
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.image_options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
 from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
-from lun.callbacks.prompts import Prompts
+from lun.callbacks.prompts import Prompts, drawn_at_once, seeds_of
 from lun.callbacks.samples import SampleRecord
 from lun.callbacks.strip import draw_strip
 from lun.callbacks.undisturbed import undisturbed
 
 log = logging.getLogger(__name__)
 
-FIRST_SEED = 42
 SMALLEST_TILE = 96
 
 
@@ -36,7 +35,8 @@ class ImageLogger(AtStepBoundary):
     val_batch_frequency  every how many validation runs their first batch is shown
     clamp, rescale       how values become bytes, see `to_uint8`
     prompts              fixed prompts, drawn from seeds 42, 43, ... with the raw and with the averaged weights;
-                         captions of batches are then not sampled; a text file (one a line) is read again each time
+                         captions of batches are then not sampled; a file (one a line, or YAML) is read again each time.
+                         Each may say more: `a fox --n blurry --d 7 --l 7.5 --s 30` (negative, seed, guidance, steps)
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
                          is none), and which further pictures are drawn (`ldm.models.diffusion.rows.Wanted`):
                          plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
@@ -64,9 +64,9 @@ class ImageLogger(AtStepBoundary):
         self.clamp = clamp
         self.rescale = rescale
         self.disabled = disabled
-        self._prompts = Prompts(prompts)
-        self.prompts = self._prompts.current
         self.options = known(log_images_kwargs or {})
+        self._prompts = Prompts(prompts, self._guidance)
+        self._drawn = self._prompts.current
         self.log_images_to_loggers = log_images_to_loggers
         self.real: dict[str, Image.Image] = {}
         self._train_batch: Any = None
@@ -81,9 +81,14 @@ class ImageLogger(AtStepBoundary):
         self._asked = True
 
     @property
+    def prompts(self) -> list[str]:
+        """The texts of the prompts that are drawn."""
+        return [prompt.text for prompt in self._drawn]
+
+    @property
     def seeds(self) -> list[int]:
         """One fixed seed for each prompt."""
-        return [FIRST_SEED + index for index in range(len(self.prompts))]
+        return seeds_of(self._drawn)
 
     # What Lightning hands over
 
@@ -128,8 +133,8 @@ class ImageLogger(AtStepBoundary):
         due = self._due(trainer, step, final)
         if not due and val_batch is None:
             return
-        if self._prompts.file is not None:
-            self.prompts = trainer.strategy.broadcast(self._prompts.read_again())
+        if isinstance(self._prompts.source, str):
+            self._drawn = trainer.strategy.broadcast(self._prompts.read_again())
         with undisturbed(pl_module):
             if val_batch is not None:
                 self._draw_batch(trainer, pl_module, val_batch, "val", step)
@@ -196,12 +201,18 @@ class ImageLogger(AtStepBoundary):
 
     def _sample(self, trainer: Trainer, pl_module: Any) -> Tensor:
         """(n, 3, h, w) on the CPU, a few prompts at a time; a sample depends on its own seed alone."""
-        how = {"steps": self._sampling_steps, "guidance": self._guidance}
-        parts = []
-        for begin in range(0, len(self.prompts), self.max_images):
-            few = slice(begin, begin + self.max_images)
+        parts, seeds = [], self.seeds
+        for few in drawn_at_once(self._drawn, self.max_images):
+            said = self._drawn[few[0]].settings
+            how = {
+                "steps": said.get("steps", self._sampling_steps),
+                "guidance": float(said.get("guidance", self._guidance)),
+            }
+            negatives = [self._drawn[place].settings.get("negative", "") for place in few]
+            apart = {"negatives": negatives} if any(negatives) else {}
+            texts = [self._drawn[place].text for place in few]
             with trainer.precision_plugin.forward_context():
-                images = pl_module.sample_prompts(self.prompts[few], self.seeds[few], **how)
+                images = pl_module.sample_prompts(texts, [seeds[place] for place in few], **how, **apart)
             parts.append(images.float().cpu())
         return torch.cat(parts)
 

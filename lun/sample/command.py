@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from lun.callbacks.prompts import prompts_of, read_prompt, read_prompts
 from lun.launch import log as console
 from lun.launch.claim import claim_folder, writing_into
 from lun.launch.ending import reported
 from lun.launch.user_code import admit_user_code
 from lun.sample.arguments import NAME, parse
-from lun.sample.prompts import Prompt, read_prompts
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -41,7 +41,9 @@ def _start(words: list[str]) -> int:
         return 0
     console.configure(None)
     admit_user_code(asked.allow)
-    prompts = [Prompt(text, {}) for text in asked.prompts] + (read_prompts(Path(asked.file)) if asked.file else [])
+    prompts = [read_prompt(text, "the command line") for text in asked.prompts] + (
+        read_prompts(Path(asked.file)) if asked.file else []
+    )
     folder = _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.drawing import place
@@ -49,7 +51,7 @@ def _start(words: list[str]) -> int:
     from lun.sample.source import open_source
 
     source = open_source(asked.source, asked.ema)
-    prompts = prompts or [Prompt(text, {}) for text in source.pictures.get("prompts", ())]
+    prompts = prompts or prompts_of(source.pictures.get("prompts", ()))
     if not prompts:
         fix = f'{NAME} {asked.source} "a photo of a cat"    or --prompts FILE'
         raise Fault("CLI03", "nothing says what to draw", why=f"{asked.source} has no prompts of its own", fix=fix)

@@ -73,17 +73,6 @@ class Sampling:
                 raise Fault("CFG03", f"{name}={value} of samples", why="it has to be a finite number from 0 on")
 
 
-def sample_captions(
-    model: Previewed,
-    captions: Sequence[str],
-    seeds: Sequence[int],
-    how: Sampling,
-    sides: Sides | None = None,
-) -> Tensor:
-    """One sample a caption, the noise of each from its own seed: (n, 3, H, W) in about [-1, 1]."""
-    return model.decode(sample_clean(model, captions, seeds, how, sides))
-
-
 def sample_clean(
     model: Previewed,
     captions: Sequence[str],

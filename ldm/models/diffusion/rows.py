@@ -1,6 +1,6 @@
 """Pictures of a batch: inputs, samples, and CompVis' rows of what noise does to a picture and sampling undoes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -12,7 +12,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import corrupt
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
-from ldm.models.diffusion.preview import Previewed, Sampling, previewing, sample_captions, sample_clean
+from ldm.models.diffusion.preview import Previewed, Sampling, previewing, sample_clean
 
 GAP = 2
 
@@ -214,8 +214,16 @@ class DrawsPictures:
         return log_images(self, batch, N, how, wanted)
 
     def sample_prompts(
-        self: Pictured, prompts: list[str], seeds: list[int], steps: int = 50, guidance: float = 1.0
+        self: Pictured,
+        prompts: list[str],
+        seeds: list[int],
+        steps: int = 50,
+        guidance: float = 1.0,
+        negatives: Sequence[str] = (),
     ) -> Tensor:
-        """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1]."""
+        """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1].
+
+        negatives  a caption for each that guidance leads away from, by default the empty one
+        """
         with previewing(self):
-            return sample_captions(self, prompts, seeds, Sampling(steps, guidance))
+            return self.decode(sample_clean(self, prompts, seeds, Sampling(steps, guidance), negatives=negatives))

@@ -435,3 +435,16 @@ def test_prompts_in_a_file_are_read_again_at_each_sampling(tmp_path, caplog):
 def test_a_file_of_prompts_that_is_not_there_is_a_fault_at_the_start(tmp_path):
     with pytest.raises(Fault, match="CFG01"):
         ImageLogger(prompts=str(tmp_path / "none.txt"))
+
+
+def test_a_prompt_says_itself_how_it_is_drawn(tmp_path):
+    class Asked(Painter):
+        def sample_prompts(self, prompts, seeds, steps, guidance, negatives=()):
+            self.asked.append((prompts, seeds, steps, guidance, list(negatives)))
+            return torch.zeros(len(prompts), 3, 8, 8)
+
+    prompts = ["a fox --n blurry --d 7 --l 5 --s 3", "an owl"]
+    logger = ImageLogger(prompts=prompts, log_images_kwargs={"ddim_steps": 2, "use_ema_scope": False})
+    trainer, model = SimpleNamespace(precision_plugin=SimpleNamespace(forward_context=nullcontext)), Asked()
+    assert logger._sample(trainer, model).shape == (2, 3, 8, 8)
+    assert model.asked == [(["a fox"], [7], 3, 5.0, ["blurry"]), (["an owl"], [43], 2, 1.0, [])]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import Fault
-from lun.sample.prompts import Prompt, read_prompts
+from lun.callbacks.prompts import Prompt, Prompts, drawn_at_once, read_prompts, seeds_of
 
 
 def write(path: Path, text: str) -> Path:
@@ -56,3 +56,31 @@ def test_what_cannot_be_read_is_told_with_its_place(
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(Fault, match="CFG01"):
         read_prompts(tmp_path / "no.txt")
+
+
+def test_prompts_of_previews_are_read_by_the_same_law(tmp_path: Path) -> None:
+    lines = ["a fox --n blurry --d 7 --l 5", "an owl"]
+    expected = [Prompt("a fox", {"negative": "blurry", "seed": 7, "guidance": 5.0}), Prompt("an owl", {})]
+    file = write(tmp_path / "p.txt", "\n".join(lines))
+    assert Prompts(lines, 1.0).current == Prompts(str(file), 1.0).current == expected
+    assert seeds_of(expected) == [7, 43]
+
+
+@pytest.mark.parametrize(
+    ("line", "guidance", "told"),
+    [
+        ("a fox --w 16", 5.0, "width of the prompt 'a fox' has no effect on a preview"),
+        ("a fox --n blurry", 1.0, "the negative of the prompt 'a fox' has no effect"),
+        ("a fox --q 3", 5.0, "unknown option --q"),
+    ],
+)
+def test_what_a_preview_cannot_do_is_refused_by_name(line: str, guidance: float, told: str) -> None:
+    with pytest.raises(Fault) as caught:
+        Prompts([line], guidance)
+    assert told in caught.value.what
+
+
+def test_prompts_that_say_how_are_drawn_apart() -> None:
+    prompts = [Prompt("a", {}), Prompt("b", {}), Prompt("c", {"steps": 3}), Prompt("d", {"steps": 3}), Prompt("e", {})]
+    assert list(drawn_at_once(prompts, 4)) == [[0, 1], [2, 3], [4]]
+    assert list(drawn_at_once(prompts[:2], 1)) == [[0], [1]]
