@@ -5,13 +5,14 @@ from typing import Any
 
 from ldm.modules.ema import LitEma
 from ldm.modules.ema_state import Rename
+from ldm.modules.schedule_free import ScheduleFree
 
 log = logging.getLogger(__name__)
 
 COUNTERS = {"decay", "num_updates"}
 
 
-def restore(ema: LitEma, stored: dict[str, Any], step: int, names: Rename, to_disk: Rename) -> None:
+def restore(ema: LitEma | ScheduleFree, stored: dict[str, Any], step: int, names: Rename, to_disk: Rename) -> None:
     """Let an average go on from a checkpoint of `step`, or from the raw weights where that holds none.
 
     stored   `weights`, without `model_ema.`, and `resume`, the `resume_state` or None in files of other programs

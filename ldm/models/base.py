@@ -17,6 +17,7 @@ from ldm.models.parts import ForwardUnit, PartSize, translate
 from ldm.models.schedule import schedule_for, set_rates
 from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
+from ldm.modules.schedule_free import ScheduleFree, is_schedule_free
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 
@@ -29,7 +30,8 @@ class TrainedModel(LightningModule):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
     monitor           the metric by which checkpoints are compared
-    use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it
+    use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it.
+                      A schedule-free optimizer's own average takes its place
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
@@ -64,7 +66,7 @@ class TrainedModel(LightningModule):
         self.seed = 0
         self.resumed = False  # the launcher sets it: all weights come from a checkpoint, none are read here
         self.position = Position()
-        self.model_ema: LitEma | None = None
+        self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
         self._settings: list[Settings] = []
         self._stored_settings: list[Settings] = []
@@ -147,6 +149,8 @@ class TrainedModel(LightningModule):
             apply_changes(optimizers, self._stored_settings, self._settings)
         schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
         set_rates(optimizers, schedules, self._settings, self.position.step)
+        for optimizer in filter(is_schedule_free, optimizers):
+            optimizer.train()
 
     def current_rate(self) -> float:
         """The learning rate of the step at work; of the first optimizer's first group where there are more."""
@@ -230,7 +234,7 @@ class TrainedModel(LightningModule):
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         self._loss_scale = LossScale(scaler)
         require_clippable(self.trainer.optimizers, self._clips_at(), scaler is not None)
-        if self.use_ema:
+        if self.use_ema or any(map(is_schedule_free, self.trainer.optimizers)):
             self._build_ema()
 
     def _clips_at(self) -> float | None:
@@ -243,8 +247,11 @@ class TrainedModel(LightningModule):
         }
         if self.ema_decay is not None:
             extra["decay"] = self.ema_decay
-        source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that the strategy spreads over ranks
-        self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
+        if any(map(is_schedule_free, self.trainer.optimizers)):
+            self.model_ema = ScheduleFree(self, self.trainer.optimizers)
+        else:
+            source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that are spread over ranks
+            self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
         if self._stored_ema is not None:
             restore(self.model_ema, self._stored_ema, self.position.step, self._ema_names, self.to_disk)
             self._stored_ema = None

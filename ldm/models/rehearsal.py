@@ -7,24 +7,29 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.schedule import WHERE, factors_of, finished_at, longer
+from ldm.models.schedule import WHERE, Factors, factors_of, finished_at, longer
+from ldm.modules.schedule_free import is_schedule_free
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
 
-CHEAP = ("torch.optim.", "ldm.")
+CHEAP = ("torch.optim.", "ldm.", "schedulefree.", "prodigyopt.", "transformers.optimization.")
 """What is built within no time; others may compile something first."""
 
 
 def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
     """Raise the `Fault` with which a run of `max_steps` steps would begin for settings that cannot be."""
-    number = nn.Parameter(torch.zeros(1))
+    number, free = nn.Parameter(torch.zeros(1)), False
     with _in_silence():
         if _is_cheap(model.optimizer_config):
-            instantiate_from_config(model.optimizer_config, [number], lr=model.learning_rate)
+            optimizer = instantiate_from_config(model.optimizer_config, [number], lr=model.learning_rate)
+            free = is_schedule_free(optimizer)
         if model.scheduler_config is not None and _is_cheap(model.scheduler_config):
-            factors_of(model.scheduler_config, [model.learning_rate])
+            factors = factors_of(model.scheduler_config, [model.learning_rate])
+            if free and _falls(factors, max_steps):
+                raise _two_schedules(model.optimizer_config)
         if model.use_ema and _is_cheap(model.ema_config):
             decay = {} if model.ema_decay is None else {"decay": model.ema_decay}
             length = {"total_steps": max_steps if max_steps > 0 else None, "examples_per_step": global_batch}
@@ -40,6 +45,21 @@ def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:
     if found is not None:
         log.warning("warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learnt", found, max_steps)
         log.warning("  fix:   %s, or %s=null for a constant rate", longer(model.scheduler_config, max_steps), WHERE)
+
+
+def _falls(factors: Factors, max_steps: int) -> bool:
+    looked_at = [factors(max_steps * part // 16)[0] for part in range(17)] if max_steps > 0 else [1.0]
+    return looked_at[-1] < max(looked_at)
+
+
+def _two_schedules(recipe: Recipe) -> Fault:
+    return Fault(
+        "CFG08",
+        f"{recipe['target']} takes the place of a schedule that falls",
+        where=WHERE,
+        why="a schedule-free optimizer averages instead of slowing down; with both the last steps count for nothing",
+        fix=f"{WHERE}=null, or a warm-up alone: {WHERE}.target=ldm.lr_scheduler.WarmupConstant",
+    )
 
 
 def _is_cheap(recipe: Recipe) -> bool:
