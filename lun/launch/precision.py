@@ -1,5 +1,6 @@
 """The precision that a config names, as the plugin that Lightning's Trainer takes."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,19 @@ from lun.strategies.combinations import family_of, precision_name, require_combi
 from lun.strategies.precision import NAMES
 from lun.strategies.zero_precision import ZeroPrecision
 
+log = logging.getLogger(__name__)
+
 
 def require_precision(trainer: Mapping[str, Any]) -> None:
     """Raise `Fault` CFG08 for a precision that nothing, or not this strategy on this device, can train in."""
     require_combination(trainer.get("strategy"), policy_of(trainer.get("precision")).name, device_of(trainer) == "cpu")
+
+
+def warn_if_slow(trainer: Mapping[str, Any]) -> None:
+    """Say so where a precision computes much slower than fp32 would."""
+    if policy_of(trainer.get("precision")).name == "16-mixed" and device_of(trainer) == "cpu":
+        log.warning("warning[DEV04]: float16 on a CPU takes many times as long as fp32: it has no arithmetic for it")
+        log.warning("  fix:   lightning.trainer.precision=32, or bf16-mixed")
 
 
 def with_precision(trainer: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.lock import NOBODY, held_by_another, one_writer
 from lun.launch.outcome import Outcome
 from lun.launch.plan import Plan
-from lun.launch.precision import require_precision
+from lun.launch.precision import require_precision, warn_if_slow
 from lun.launch.program import as_started
 from lun.launch.ranks import process_rank
 from lun.launch.rate import describe_rate, scale_rule, scaled_rate
@@ -90,6 +90,7 @@ class Session:
         require_device(trainer)
         require_strategy(trainer)
         require_precision(with_strategy(trainer))
+        warn_if_slow(trainer)
         require_numbers(trainer)
         callbacks = build_callbacks(settings.lightning("callbacks"))
         admitted(config["model"]["target"]).refuse_trainer(trainer)
