@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ TARGETS = {
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
     "Sizes (`data.params.buckets`)": ["lun.data.buckets.Buckets"],
     "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],
+    "Precision (`lightning.trainer.precision`)": [
+        "lun.strategies.precision.Bf16Mixed",
+        "lun.strategies.precision.Fp16Mixed",
+    ],
     "Several devices (`lightning.trainer.strategy`)": [
         "lun.strategies.ddp.DDP",
         "lun.strategies.fsdp.FSDP",
@@ -64,7 +69,11 @@ TARGETS = {
         "lun.callbacks.Checkpoint",
         "lun.callbacks.Export",
         "lun.callbacks.EmaSnapshots",
+        "lun.callbacks.SmoothedProgressBar",
+        "lun.callbacks.Throughput",
+        "lun.callbacks.OffloadFrozen",
     ],
+    "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],
 }
 TYPED = {
     "Filters (`metadata_params`)": "lun.data.metadata.params.MetadataParams",
@@ -155,7 +164,7 @@ def typed(shape: Any) -> Iterator[str]:
     """A table of a TypedDict's own keys, each with the text below it."""
     yield from ("| Key | Takes | |", "|---|---|---|")
     source = inspect.getsource(shape)
-    hints = inspect.get_annotations(shape, eval_str=True)
+    hints = typing.get_type_hints(shape)
     for name, text in re.findall(r'^    (\w+): .*\n    """(.*)"""', source, flags=re.MULTILINE):
         takes = described(hints[name]).replace(" or null", "").replace("|", "\\|")
         yield f"| `{name}` | {takes} | {text.replace('|', chr(92) + '|')} |"

@@ -214,6 +214,7 @@ def test_a_page_shows_commands_in_blocks_for_a_shell_alone(path: Path) -> None:
 def test_a_reader_types_the_commands_of_the_program_in_a_shell(shop: Shop, tmp_path: Path) -> None:
     """In a copy of the project, after README's `source .venv/bin/activate`; what would take hours is shown its plan."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
+    shop.desk.lay(False)
     for name in ("ldm", "lun", "main.py", "configs", "scripts", "docker", "pyproject.toml", "constraints.txt"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)

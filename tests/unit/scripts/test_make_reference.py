@@ -1,10 +1,17 @@
 """The page of every key is what the signatures say today."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+CLASS = re.compile(r"\b(?:ldm|lun)(?:\.[a-z_0-9]+)+\.[A-Z]\w+")
+NOT_NAMED_IN_A_CONFIG = {
+    "ldm.modules.ema_source.Sharded",  # what a strategy of one's own derives from
+    "lun.local.colours.Colours",  # the example of a dataset of one's own
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +27,17 @@ def test_the_page_is_up_to_date(script: dict[str, Any]) -> None:
 def test_what_a_docstring_says_of_a_key_stands_beside_it(script: dict[str, Any]) -> None:
     found = dict(script["entries"]("A thing.\n\nsize, side  in pixels;\n            more\nother  text\n\nAnd so on."))
     assert found == {"size": "in pixels; more", "side": "in pixels; more", "other": "text"}
+
+
+def test_no_cell_shows_how_python_writes_a_type(script: dict[str, Any]) -> None:
+    text = script["PAGE"].read_text("utf-8")
+    assert [word for word in ("ForwardRef", "typing.", "<class", "Callable[") if word in text] == []
+
+
+def test_every_class_that_a_config_or_a_page_names_has_its_keys_there(
+    script: dict[str, Any], repo_root: Path
+) -> None:
+    files = [*repo_root.glob("configs/**/*.yaml"), *repo_root.glob("lun/**/*.md"), *repo_root.glob("docs/*.md")]
+    named = {found for file in files for found in CLASS.findall(file.read_text("utf-8"))} - NOT_NAMED_IN_A_CONFIG
+    known = {path for targets in script["TARGETS"].values() for path in targets}
+    assert len(named) > 25 and named - known == set()
