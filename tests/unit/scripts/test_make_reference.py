@@ -34,9 +34,7 @@ def test_no_cell_shows_how_python_writes_a_type(script: dict[str, Any]) -> None:
     assert [word for word in ("ForwardRef", "typing.", "<class", "Callable[") if word in text] == []
 
 
-def test_every_class_that_a_config_or_a_page_names_has_its_keys_there(
-    script: dict[str, Any], repo_root: Path
-) -> None:
+def test_every_class_that_a_config_or_a_page_names_has_its_keys_there(script: dict[str, Any], repo_root: Path) -> None:
     files = [*repo_root.glob("configs/**/*.yaml"), *repo_root.glob("lun/**/*.md"), *repo_root.glob("docs/*.md")]
     named = {found for file in files for found in CLASS.findall(file.read_text("utf-8"))} - NOT_NAMED_IN_A_CONFIG
     known = {path for targets in script["TARGETS"].values() for path in targets}
