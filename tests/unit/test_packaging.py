@@ -1,5 +1,6 @@
 """What pyproject.toml asks for, constraints.txt pins; torch and torchvision stay out of pip's hands."""
 
+import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +83,14 @@ def test_constraints_are_sorted(pins: dict[str, Requirement]) -> None:
 
 def test_the_python_versions_are_those_that_setup_accepts(project: dict) -> None:
     assert project["requires-python"] == ">=3.11,<3.14"
+
+
+def test_every_package_that_a_preset_names_is_allowed_and_comes_with_the_project_or_an_extra(
+    project: dict, repo_root: Path
+) -> None:
+    files = list(repo_root.glob("configs/**/*.yaml"))
+    named = {package for file in files for package in re.findall(r"target: (\w+)\.", file.read_text("utf-8"))}
+    assert {"torch", "bitsandbytes", "lun"} <= named <= {*PROJECT, *LIBRARIES}
+    assert named - {*PROJECT} <= {canonicalize_name(need.name) for need in asked(project)}
+    extra = {Requirement(line).name for line in project["optional-dependencies"]["optim"]}
+    assert set(OPTIMIZERS) <= extra, "scripts/setup.sh --extra optim brings every optimizer that a config may name"
