@@ -74,10 +74,10 @@ def _recognised(tree: Tree, asked: Asked) -> Found | None:
     Descriptions that name none are taken only where nothing else has a caption. Where filters or rules for tags ask
     for descriptions, these go before all.
     """
-    described = [name for name in _DESCRIBING if _IS_THERE[name](tree)]
+    described = (name for name in _DESCRIBING if _IS_THERE[name](tree))  # one by one, since looking lists folders
     if not asked.described and has_flat_captions(tree):
-        if described:
-            _tell_passed_over(tree, described[0], "the pictures have caption files of their own")
+        if (name := next(described, None)) is not None:
+            _tell_passed_over(tree, name, "the pictures have caption files of their own")
         return read_flat(tree, asked)
     first = None
     for name in described:
