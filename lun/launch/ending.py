@@ -1,5 +1,6 @@
 """How a run ends for the shell: faults become messages and exit codes, bugs become a crash report."""
 
+import multiprocessing
 import os
 import platform
 import sys
@@ -47,6 +48,8 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
 
 def leave(code: int) -> NoReturn:
     """End the process. Beside other ranks a failure does so at once: tidying up would wait for what they never send."""
+    for worker in multiprocessing.active_children() if code else ():
+        worker.kill()  # a loader's, deaf to SIGTERM (`guard_worker`): Python would wait for it at its own end
     distributed = sys.modules.get("torch.distributed")
     if code and distributed is not None and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ldm.admission import grant, granted
 from ldm.errors import Fault
-from lun.launch.ending import reported
+from lun.launch.ending import leave, reported
 from lun.launch.rundir import VARIABLE
 
 
@@ -71,3 +72,14 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(capsys: pytest
 
 def test_a_module_of_our_own_that_is_missing_is_a_bug() -> None:
     assert reported(lambda: raising(ModuleNotFoundError("No module named 'lun.x'", name="lun.x")), []) == 70
+
+
+@pytest.mark.parametrize(("code", "left"), [(2, []), (0, ["worker"])])
+def test_a_failure_takes_along_the_loaders_workers_that_are_deaf_to_other_signals(
+    monkeypatch: pytest.MonkeyPatch, code: int, left: list[str]
+) -> None:
+    alive = ["worker"]
+    monkeypatch.setattr("multiprocessing.active_children", lambda: [SimpleNamespace(kill=alive.clear)])
+    with pytest.raises(SystemExit) as ended:
+        leave(code)
+    assert (ended.value.code, alive) == (code, left)
