@@ -22,7 +22,9 @@ class Refusal:
 
 _SCALED = Refusal("float16 needs its gradients scaled, and nothing scales those of shards", "precision bf16-mixed")
 _ON_GPU = Refusal(
-    "DeepSpeed's float16 is there on GPUs only", "precision bf16-mixed, or --accelerator gpu", on_cpu_only=True
+    "DeepSpeed scales float16 by kernels of a GPU; on one this strategy and precision go together",
+    "--accelerator gpu on a machine that has one, or precision bf16-mixed",
+    on_cpu_only=True,
 )
 
 TABLE: Mapping[Strategy, Mapping[str, Refusal | None]] = {
@@ -59,13 +61,16 @@ def family_of(strategy: object) -> Strategy:
 
 
 def require_combination(strategy: object, precision: str, on_cpu: bool) -> None:
-    """Raise `Fault` CFG08 if this strategy cannot train in this precision (a name of `PRECISIONS`)."""
+    """Raise a `Fault` if this strategy cannot train in this precision (a name of `PRECISIONS`).
+
+    CFG08 where no device can, DEV05 where only the CPU cannot: the configuration is right and the machine is another.
+    """
     family = family_of(strategy)
     refusal = TABLE[family][precision]
     if refusal is None or (refusal.on_cpu_only and not on_cpu):
         return
     raise Fault(
-        "CFG08",
+        "DEV05" if refusal.on_cpu_only else "CFG08",
         f"precision {precision} cannot be used with strategy {family}" + (" on the CPU" if refusal.on_cpu_only else ""),
         where="lightning.trainer.precision",
         why=refusal.why,

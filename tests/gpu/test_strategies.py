@@ -74,6 +74,22 @@ def test_zero_with_offload_and_a_resume_by_one_device(stage: int, reference: tup
     assert (trained(tmp_path) - end).norm() / (end - start).norm() < FAR["32-true"]
 
 
+def test_zero_in_float16_as_a_config_of_2022_asks_for_it_goes_on_with_its_scale(
+    reference: tuple, tmp_path: Path
+) -> None:
+    """`strategy: deepspeed` beside `precision: 16`, which a CPU is refused (DEV05), with the section of that time."""
+    require("deepspeed")
+    data, start, end = reference
+    zero = ["lightning.trainer.strategy=deepspeed", "lightning.trainer.precision=16", "lightning.deepspeed.stage=1"]
+    zero += ["lightning.deepspeed.offload_optimizer=true", f"lightning.trainer.max_steps={STEPS // 2}"]
+    horizon = f"model.params.scheduler_config.params.total_steps={STEPS}"
+    assert run([*words(data, tmp_path, *zero, horizon), "-t"]) == 0
+    half = trained(tmp_path)
+    assert half.isfinite().all() and (half - start).norm() > 0
+    assert run(["-r", str(newest_run(tmp_path)), f"lightning.trainer.max_steps={STEPS}", "-t"]) == 0
+    assert (trained(tmp_path) - end).norm() / (end - start).norm() < FAR["16-mixed"]
+
+
 def test_offloaded_frozen_parts_change_nothing(reference: tuple, tmp_path: Path) -> None:
     data, start, end = reference
     frozen = ["model.params.cond_stage_trainable=false"]

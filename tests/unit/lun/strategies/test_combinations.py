@@ -27,7 +27,9 @@ def test_a_cell_has_a_plugin_or_is_refused(strategy: str, precision: str, device
         return
     with pytest.raises(Fault, match=f"precision {precision} cannot be used with strategy {strategy}") as refusal:
         require_precision(arguments)
-    assert refusal.value.id == "CFG08" and refusal.value.fix
+    on_cpu_alone = (strategy, precision, "cuda") not in REFUSED
+    assert refusal.value.id == ("DEV05" if on_cpu_alone else "CFG08") and refusal.value.fix
+    assert on_cpu_alone is ("on the CPU" in refusal.value.what)
 
 
 @pytest.mark.parametrize("strategy", [ZERO, "deepspeed", "deepspeed_stage_2"])
