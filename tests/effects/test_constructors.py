@@ -74,7 +74,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
         name: MODEL[name] for name in ("unet_config", "image_size", "first_stage_config", "cond_stage_config")
     },
     "ldm.modules.ema.LitEma": {"parameters": nn.Linear(2, 2)},
-    "ldm.modules.ema_profiles.HalfLife": {"steps": 9.0},
+    "ldm.modules.ema_profiles.TrailingMean": {"steps": 9},
     "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
@@ -153,6 +153,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "cond_stage_lr_multiple": {"cond_stage_trainable": True},
     "examples_per_step": {"half_life_images": 64.0, "examples_per_step": 4},
     "LitEma.total_steps": {"start": "50%", "total_steps": 10},
+    "Export.outside": {"dirpath": "../exports", "outside": True},
     "half_life_images": {"examples_per_step": 2},
 }
 """Settings under which alone a parameter says anything, so that they stand beside it."""
