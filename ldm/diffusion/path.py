@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ldm.errors import Fault
+
 BetaSchedule = Literal["linear", "cosine", "sqrt_linear", "sqrt"]
 
 
@@ -71,7 +73,12 @@ def corrupt(x0: Tensor, noise: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
 
 
 def beta_table(timesteps: int, schedule: BetaSchedule, start: float, end: float, cosine_s: float) -> Tensor:
-    """The betas of a schedule named as in CompVis: (timesteps,) float64, on the CPU whatever the default device is."""
+    """The betas of a schedule named as in CompVis: (timesteps,) float64, on the CPU whatever the default device is.
+
+    Raises `Fault` CFG08 for a schedule without a step.
+    """
+    if timesteps < 1:
+        raise Fault("CFG08", f"model.params.timesteps cannot be {timesteps}", why="it takes 1 or more")
     if schedule == "cosine":
         return cosine_betas(timesteps, cosine_s)
     if schedule == "linear":

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -186,7 +187,7 @@ class SmoothedProgressBar(TQDMProgressBar):
             log.info("step %s", progress_line(self._standing))
 
     def _draw(self, doing: str = "") -> None:
-        with drawing:
+        with drawing, suppress(OSError):  # a closed terminal ends no run
             self._doing = doing
             self.train_progress_bar.set_description_str(bar_line(self._standing, _columns() - 1, doing), refresh=True)
 
@@ -203,7 +204,8 @@ class SmoothedProgressBar(TQDMProgressBar):
         if ticker is not None:
             ticker.stop()
         if self._train_progress_bar is not None:
-            self._train_progress_bar.close()
+            with suppress(OSError):
+                self._train_progress_bar.close()
 
 
 def validation_loss(trainer: Trainer, pl_module: Any) -> float | None:

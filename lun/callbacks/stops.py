@@ -1,6 +1,7 @@
-"""Ctrl-C, SIGTERM, SIGUSR1 and a time limit, on any rank: all finish the step, save, and say by the exit code why."""
+"""Ctrl-C, SIGTERM, SIGUSR1, SIGHUP, a time limit, on any rank: all finish the step, save, and exit by why they did."""
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -20,13 +21,23 @@ log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 TERMINATED = 143
+END_SECONDS = 10.0
 FAILED = 1000  # above all codes: what the ranks agree on once one of them has failed
 
 _CODES = {
     getattr(signal, name): code
-    for name, code in (("SIGINT", INTERRUPTED), ("SIGTERM", TERMINATED), ("SIGUSR1", TERMINATED))
+    for name, code in zip(
+        ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"), (INTERRUPTED, TERMINATED, TERMINATED, TERMINATED), strict=True
+    )
     if hasattr(signal, name)
 }
+
+
+def end_within(seconds: float, code: int) -> None:
+    """End the process by then, however tidying up goes: it may wait for workers that never answer."""
+    timer = threading.Timer(seconds, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
 
 
 class Stops(AtStepBoundary):
@@ -43,7 +54,7 @@ class Stops(AtStepBoundary):
     time_limit   seconds from the start of the fit, validation and sampling included
     patience     seconds that a rank which failed waits for the others
 
-    exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, time limit) once a stop was asked for
+    exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, SIGHUP, time limit) once a stop was asked for
     together     whether all ranks know of an error and stand between the same two steps
     asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
     """
@@ -71,7 +82,8 @@ class Stops(AtStepBoundary):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._training = False
         if threading.current_thread() is threading.main_thread():
-            self._former = {number: signal.signal(number, self._note) for number in _CODES}
+            heard = [number for number in _CODES if signal.getsignal(number) != signal.SIG_IGN]  # nohup asks for that
+            self._former = {number: signal.signal(number, self._note) for number in heard}
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._take_over()
@@ -143,6 +155,7 @@ class Stops(AtStepBoundary):
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
+            end_within(END_SECONDS, INTERRUPTED)
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
         self.asked_back |= signal.Signals(number).name == "SIGUSR1"

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from multiprocessing.queues import Queue
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ SETTINGS = ("num_workers", "pin_memory", "timeout", "prefetch_factor", "persiste
 
 IGNORED = ("drop_last", "shuffle")
 
+LOST_BATCH = 3
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
@@ -39,7 +41,7 @@ def available_cpus() -> int:
 def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """`dataloader_params` of a config without those that have no effect here, which are told.
 
-    Raises `Fault` CFG03 for one that the loader does not take.
+    Raises `Fault` CFG03 for one that the loader does not take, CFG08 for a value that it does not.
     """
     ignored = [name for name in IGNORED if name in given]
     if ignored:
@@ -51,6 +53,8 @@ def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     for name in given:
         if name not in SETTINGS + IGNORED:
             raise Fault("CFG03", f"unknown setting {where}.{name}", where=where, why=f"it takes: {', '.join(SETTINGS)}")
+    if (fetched := given.get("prefetch_factor")) is not None and fetched < 1:  # torch notices when it starts to read
+        raise Fault("CFG08", f"{where}.prefetch_factor cannot be {fetched}", where=where, why="it takes 1 or more")
     return {name: value for name, value in given.items() if name in SETTINGS}
 
 
@@ -101,7 +105,10 @@ class Loader(DataLoader[Batch]):
         **settings: Any,
     ) -> None:
         settings.setdefault("pin_memory", torch.cuda.is_available())
-        super().__init__(_Delivery(examples, another), batch_sampler=batches, collate_fn=_pack, **settings)
+        try:
+            super().__init__(_Delivery(examples, another), batch_sampler=batches, collate_fn=_pack, **settings)
+        except ValueError as error:  # what torch refuses of `dataloader_params`, such as a negative timeout
+            raise Fault("CFG08", f"the loader refuses its settings: {error}", where="dataloader_params") from error
         context = self.multiprocessing_context or torch.multiprocessing.get_context()
         parent = 0 if context.get_start_method() == "forkserver" else os.getpid()
         self.worker_init_fn = partial(guard_worker, parent=parent)
@@ -116,7 +123,43 @@ class Loader(DataLoader[Batch]):
         return batch
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
-        return map(self._unpack, super().__iter__())
+        return map(self._unpack, told(super().__iter__()))
+
+
+def told(batches: Iterator[Any]) -> Iterator[Any]:
+    """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program."""
+    try:
+        yield from batches
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise worker_is_gone(str(error).partition("\n")[0]) from error
+
+
+def worker_is_gone(said: str) -> Fault:
+    """DAT12: a worker was ended from outside, or got no shared memory for its batches."""
+    return Fault(
+        "DAT12",
+        f"a process that reads images is gone: {said}",
+        where="data.params.num_workers",
+        why="it had no memory left, or no shared memory (/dev/shm, small in containers) for its batches; "
+        "or somebody ended it",
+        fix="data.params.num_workers=1, a smaller data.params.batch_size, or in a container: --shm-size=8g\n"
+        "without processes of their own: data.params.num_workers=0",
+    )
+
+
+def end_at_full_memory() -> None:
+    """Let this worker end where it cannot hand a batch over; else the main process would wait for it for ever.
+
+    torch's queue puts batches into shared memory in a thread, where an error would be printed and forgotten.
+    """
+
+    def end(error: BaseException, batch: Any) -> None:
+        print(f"a batch could not be handed over: {error}", file=sys.stderr, flush=True)
+        os._exit(LOST_BATCH)
+
+    Queue._on_queue_feeder_error = staticmethod(end)  # type: ignore[attr-defined]
 
 
 def guard_worker(worker: int, parent: int) -> None:
@@ -126,7 +169,8 @@ def guard_worker(worker: int, parent: int) -> None:
     the accumulation window. `parent` is the process id that should be above this one; 0: not known, not checked.
     """
     torch.set_num_threads(1)
-    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+    end_at_full_memory()
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     if sys.platform == "linux":

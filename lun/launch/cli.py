@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     """The command line without the program's name. Raises `Fault` CLI02 or CLI03; an empty one asks for help."""
     if not argv:
         return Arguments(help=True)
+    for word in argv:
+        if not _is_text(word):
+            raise Fault("CLI03", f"{word!a} is no text", why="a word of the command line has to be UTF-8 without zeros")
     return _Reader(list(argv)).arguments()
 
 
@@ -137,7 +141,14 @@ def is_setting(word: str) -> bool:
     """Whether a word is `key.sub=value` or `~key.sub`; the path of a file that exists is not one."""
     if _REMOVAL.fullmatch(word):
         return True
-    return _SETTING.fullmatch(word) is not None and not Path(word).exists()
+    return _SETTING.fullmatch(word) is not None and not os.path.exists(word)  # which long words do not break
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode()
+    except UnicodeEncodeError:  # what was no UTF-8
+        return False
 
 
 def _is_flag(word: str) -> bool:

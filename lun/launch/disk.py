@@ -12,7 +12,11 @@ BROKEN = (errno.EIO,)
 
 
 def disk_fault(error: OSError) -> Fault | None:
-    """DSK01 for an error of the disk itself; None for any other, such as a file that is missing."""
+    """DSK01 for an error of the disk itself, CLI03 for a name that none takes; None for others, as a missing file."""
+    if error.errno == errno.ENAMETOOLONG:
+        name = os.path.basename(os.fspath(error.filename or ""))
+        what = f"{name[:40]!r}... is too long for the name of a file: {len(name)} characters"
+        return Fault("CLI03", what, why="most systems take 255 bytes", fix="a shorter name or path")
     if error.errno not in (*FULL, *REFUSED, *BROKEN):
         return None
     place = error.filename2 or error.filename or os.environ.get(VARIABLE) or "a file"

@@ -6,6 +6,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ from ldm.shell import quoted
 from lun.launch import log, report
 from lun.launch.blame import fault_of
 from lun.launch.disk import disk_fault
+from lun.launch.early import ended_by_signals
 from lun.launch.entry import OURS, missing
 from lun.launch.record import versions
 from lun.launch.rundir import VARIABLE
@@ -24,7 +26,12 @@ INTERRUPTED = 130
 def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     """Run `program` and return its exit code; whatever it raises is told in words."""
     try:
-        return program()
+        with ended_by_signals():
+            return program()
+    except BrokenPipeError:
+        return 0  # whoever read has seen enough, as `| head` has
+    except SystemExit as left:  # a signal before there was anything to save
+        return left.code if isinstance(left.code, int) else report.OUR_FAULT
     except Fault as fault:
         return _told([fault])
     except ExceptionGroup as group:
@@ -50,12 +57,21 @@ def leave(code: int) -> NoReturn:
     """End the process. Beside other ranks a failure does so at once: tidying up would wait for what they never send."""
     for worker in multiprocessing.active_children() if code else ():
         worker.kill()  # a loader's, deaf to SIGTERM (`guard_worker`): Python would wait for it at its own end
+    _flush()
     distributed = sys.modules.get("torch.distributed")
     if code and distributed is not None and distributed.is_available() and distributed.is_initialized():
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _flush() -> None:
+    """Write out what was printed; where nobody reads any more (`| head`, a closed terminal) the rest goes nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _told(faults: list[Fault]) -> int:

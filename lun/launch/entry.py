@@ -15,6 +15,7 @@ from ldm.packages import PROJECT, install_line
 
 OLDEST = (3, 11)
 MISSING_PACKAGE = 7  # the exit code of DEP01
+INTERRUPTED = 130
 SETUP = PROJECT / "scripts" / "setup.sh"
 OURS = ("", "ldm", "lun", "main")
 
@@ -24,13 +25,18 @@ def enter(module: str) -> None:
     if sys.version_info[:2] < OLDEST:
         what = f"Python {platform.python_version()} is too old"
         _refuse(Fault("DEP01", what, why="3.11 to 3.13 are supported", fix=_with_the_environment()))
+    from lun.launch.early import end_at_signals  # not before it is known that this Python is new enough
+
+    end_at_signals()
     try:
         program = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in OURS:
             raise
         _refuse(missing(error.name or ""))
-    from lun.launch.ending import leave  # not before it is known that this Python is new enough
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    from lun.launch.ending import leave
 
     leave(program.run())
 

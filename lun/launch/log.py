@@ -148,7 +148,9 @@ class Console(logging.Handler):
             else:
                 stream.write(text + "\n")
                 stream.flush()
-        except Exception:  # a closed pipe must not end a training run; logging's own hook decides
+        except OSError:  # nobody reads any more (`| head`, a closed terminal), and `console.log` has it
+            pass
+        except Exception:  # a message must not end a training run; logging's own hook decides
             self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -42,9 +42,11 @@ class Outcome:
         began = time.monotonic()
         try:
             fit()
-        except SystemExit:  # what Lightning makes of a second Ctrl-C
-            self._close("stopped", self.stops.exit_code or OUR_FAULT)
-            return self.stops.exit_code or OUR_FAULT
+        except SystemExit as left:  # what Lightning makes of a second Ctrl-C, or a signal before the first step
+            code = self.stops.exit_code or (left.code if isinstance(left.code, int) else OUR_FAULT)
+            self._close("stopped", code)
+            self._ask_back()
+            return code
         except BaseException as error:
             fault = self._fault_of(error)
             self._close("failed", exit_code(fault) if fault else OUR_FAULT)
@@ -56,9 +58,13 @@ class Outcome:
         code = self.stops.exit_code
         self._close("stopped" if code else "done", code)
         self._tell(code, time.monotonic() - began)
-        if code and self.stops.asked_back and self.trainer.is_global_zero:
-            requeue()
+        if code:
+            self._ask_back()
         return code
+
+    def _ask_back(self) -> None:
+        if self.stops.asked_back and self.trainer.is_global_zero:
+            requeue()
 
     def _fault_of(self, error: BaseException) -> Fault | None:
         if isinstance(error, Fault):

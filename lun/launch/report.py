@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from ldm.errors import Fault
@@ -20,7 +21,8 @@ def show(faults: Sequence[Fault], kind: str = "error", stream: TextIO | None = N
     stream = sys.stderr if stream is None else stream
     for fault in faults:
         text = as_started(fault.render(kind))
-        print(_coloured(text, kind) if _takes_colour(stream) else text, file=stream)
+        with suppress(OSError):  # nobody reads any more, and the exit code says it as well
+            print(_coloured(text, kind) if _takes_colour(stream) else text, file=stream)
 
 
 def exit_code(fault: Fault) -> int:

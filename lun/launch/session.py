@@ -32,6 +32,7 @@ from lun.launch.arguments import Arguments
 from lun.launch.cache import FillCaches
 from lun.launch.changes import changed_settings, stored_settings
 from lun.launch.first_rank import FirstRank
+from lun.launch.latest import LinkLatest
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.lock import NOBODY, held_by_another, one_writer
 from lun.launch.outcome import Outcome
@@ -262,7 +263,8 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         caches = [FillCaches()] if self.data.cache else []
-        callbacks = [position, Controls(stops), *caches, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
+        ours = [position, LinkLatest(run), Controls(stops), *caches]
+        callbacks = [*ours, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         settings, validates = self.settings.trainer(), self.data.has("validation")
         trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
@@ -279,7 +281,6 @@ class Session:
         if tags := tag_frequency(self.data.dataset("train")):
             run.data.mkdir(exist_ok=True)
             write_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
-        run.link_latest()
 
 
 def settle_seed(seed: int | None, first: FirstRank) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     merged, notes, faults = upgrade(merged)
     kept = keep_unconditional(merged.config, _stored(resume))
     merged = merged.replaced(kept.config)
-    faults += missing_values(merged) + check(merged)
+    faults += unusable_texts(merged) + missing_values(merged) + check(merged)
     if faults:
         raise ExceptionGroup("faults in the configuration", faults)
     settings = Settings(merged.config, (*beside.notes(arguments), *notes, *kept.notes, *warnings(merged)), merged.files)
@@ -111,6 +112,26 @@ def _inside(config: Any, *path: str) -> Any:
     for key in path:
         config = config.get(key) if isinstance(config, dict) else None
     return config
+
+
+def unusable_texts(merged: Merged) -> list[Fault]:
+    """One fault for each text that no file, environment or log takes: with zeros, or halves of characters."""
+    return [
+        Fault("CFG08", f"{'.'.join(path)} is no text: {text!a}", where=merged.where(path))
+        for path, text in _texts(merged.config, ())
+        if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text)
+    ]
+
+
+def _texts(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)
+    elif isinstance(value, str):
+        yield path, value
 
 
 def missing_values(merged: Merged) -> list[Fault]:

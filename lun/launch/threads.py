@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from ldm.errors import Fault
+
 log = logging.getLogger(__name__)
 CROWDED = 0.7  # of all cores, over the last minute; starting, or installing right before, takes less by itself
 
@@ -50,13 +52,25 @@ def say_if_crowded() -> None:
         log.info("note: %s; LUN_THREADS=%d in the environment may be faster", what, fewer)
 
 
+def _asked() -> int | None:
+    text = os.environ.get("LUN_THREADS", "").strip()
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise Fault(
+            "CLI04",
+            f"LUN_THREADS is {text!r} in the environment, which is no number of threads",
+            where="environment variable LUN_THREADS",
+            fix=f"export LUN_THREADS={available_cores()}, or unset LUN_THREADS",
+        )
+    return int(text) if text else None
+
+
 def settle_threads(stored: int | None) -> int:
     """Set torch's thread count: `LUN_THREADS`, else what the resumed run used, else `OMP_NUM_THREADS`, else the cores.
 
+    Raises `Fault` CLI04 for a `LUN_THREADS` that is no number.
     torchrun sets `OMP_NUM_THREADS` to 1 where it starts several ranks, which would get in each other's way.
     """
-    asked = os.environ.get("LUN_THREADS")
-    count = int(asked) if asked else stored or _of_openmp() or available_cores()
+    count = _asked() or stored or _of_openmp() or available_cores()
     torch.set_num_threads(count)
     if stored and count != stored:
         log.info("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)

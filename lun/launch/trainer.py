@@ -1,6 +1,8 @@
 """Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
 
 import inspect
+import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from ldm.admission import admitted
 from ldm.errors import Fault
@@ -50,13 +53,30 @@ def require_device(trainer: Mapping[str, Any]) -> None:
 
 
 def build_callbacks(recipes: Mapping[str, Recipe | None]) -> list[Callback]:
-    """The configured callbacks; a name set to null is left out. Raises `Fault` CFG08 for two progress bars."""
+    """The configured callbacks; a name set to null is left out. Raises `Fault` CFG08 for two progress bars, or savers of one file."""
     built = {name: instantiate_from_config(recipe) for name, recipe in recipes.items() if recipe is not None}
     bars = [name for name, callback in built.items() if isinstance(callback, ProgressBar)]
     if len(bars) > 1:
         first, second = (f"lightning.callbacks.{name}" for name in bars[:2])
         raise Fault("CFG08", f"{first} and {second} are both progress bars", where=second, fix=f"{first}=null")
+    _require_own_places(built)
     return list(built.values())
+
+
+def _require_own_places(callbacks: Mapping[str, Callback]) -> None:
+    """Raise `Fault` CFG08 for two whose states would be stored in one place, such as savers of the same file."""
+    keys = Counter(
+        callback.state_key for callback in callbacks.values() if is_overridden("state_dict", callback, Callback)
+    )
+    for key, times in keys.items():
+        if times > 1:
+            names = [name for name, callback in callbacks.items() if callback.state_key == key]
+            raise Fault(
+                "CFG08",
+                f"the callbacks {' and '.join(names)} would overwrite each other: both are {key}",
+                where="lightning.callbacks",
+                fix=f"lightning.callbacks.{names[-1]}.params.filename=another, or lightning.callbacks.{names[-1]}=null",
+            )
 
 
 def build_loggers(recipes: Mapping[str, Recipe | None], run: Path) -> list[Logger]:
@@ -95,7 +115,7 @@ def require_numbers(config: Mapping[str, Any]) -> None:
         ("log_every_n_steps", lambda number: number >= 0, "0 (never) or more"),
     ):
         value = config.get(name)
-        if isinstance(value, int | float) and not holds(value):
+        if isinstance(value, int | float) and not (math.isfinite(value) and holds(value)):
             raise Fault("CFG08", f"lightning.trainer.{name} cannot be {value}", why=f"it takes {allowed}")
 
 

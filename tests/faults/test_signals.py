@@ -1,8 +1,8 @@
-"""SIGINT, SIGTERM and SIGUSR1 at every kind of moment: the step is finished and saved, and the exit code says why."""
+"""SIGINT, SIGTERM, SIGUSR1, SIGHUP at any moment: the step is finished and saved, and the exit code says why."""
 
 from itertools import product
 from pathlib import Path
-from signal import SIGINT, SIGTERM, SIGUSR1, Signals
+from signal import SIGHUP, SIGINT, SIGTERM, SIGUSR1, Signals
 
 import pytest
 from support.equality import differences, final_state
@@ -12,7 +12,7 @@ from support.runs import TINY, load, newest_run
 from support.warm import VALIDATION
 
 STEPS = 6
-CODES = {SIGINT: 130, SIGTERM: 143, SIGUSR1: 143}
+CODES = {SIGINT: 130, SIGTERM: 143, SIGUSR1: 143, SIGHUP: 143}
 SETTINGS = [
     f"lightning.trainer.max_steps={STEPS}",
     "lightning.trainer.val_check_interval=2",
@@ -25,14 +25,15 @@ SETTINGS = [
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger,"
     " params: {batch_frequency: 2, prompts: [red], log_images_kwargs: {ddim_steps: 1}}}",
 ]
-BEFORE = "a sanity check"
-ALL = list(product(CODES, (False, True), [moment for moment in MOMENTS if moment != BEFORE]))
+BEFORE = ("reading the settings", "writing down the run", "a sanity check")
+ALL = list(product(CODES, (False, True), [moment for moment in MOMENTS if moment not in BEFORE]))
 QUICK = [
     (SIGINT, True, "an optimizer step"),
     (SIGTERM, True, "validation"),
     (SIGUSR1, True, "sampling"),
     (SIGINT, False, "saving"),
     (SIGTERM, False, "an update of the EMA"),
+    (SIGHUP, True, "an optimizer step"),
 ]
 
 
@@ -74,14 +75,25 @@ def test_a_signal_stops_a_run_that_goes_on_as_if_nothing_had_happened(
     assert differences(straight, final_state(run)) == []
 
 
-@pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
-def test_a_signal_before_the_first_step_ends_the_run(
-    forks: Forks, tmp_path: Path, first_start: list[str], number: Signals
+EARLY = [(number, moment) for number in CODES for moment in BEFORE]
+EARLY_QUICK = [(number, BEFORE[2]) for number in CODES] + [(SIGUSR1, BEFORE[1]), (SIGTERM, BEFORE[0])]
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        pytest.param(*case, id=f"{case[0].name} while {case[1]}", marks=[] if case in EARLY_QUICK else pytest.mark.slow)
+        for case in EARLY
+    ],
+)
+def test_a_signal_before_the_first_step_ends_the_run_and_leaves_latest_as_it_was(
+    forks: Forks, tmp_path: Path, first_start: list[str], number: Signals, moment: str
 ) -> None:
-    with forks.start(first_start, tmp_path, signal_at, BEFORE, number, True) as program:
+    with forks.start(first_start, tmp_path, signal_at, moment, number, True) as program:
         assert program.code() == CODES[number], program.said()
         assert program.orphans() == []
     require_peace(program)
+    assert not (tmp_path / "logs" / "latest").is_symlink()
 
 
 @pytest.mark.parametrize("moment", ["an optimizer step", "saving"])

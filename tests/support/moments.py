@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 MOMENTS = {
+    "reading the settings": ("lun.launch.settings.check", 1),
+    "writing down the run": ("lun.launch.rundir.RunDirectory.save_configs", 1),
     "a sanity check": ("ldm.models.diffusion.ddpm.LatentDiffusion.validation_step", 1),
     "an optimizer step": ("torch.optim.AdamW.step", 4),
     "an update of the EMA": ("ldm.modules.ema.LitEma.update", 4),

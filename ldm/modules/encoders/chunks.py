@@ -22,11 +22,18 @@ Tokenize = Callable[[Sequence[str]], list[list[int]]]
 """Texts to token ids without start and end, of any length."""
 
 
+def require_length(max_length: int) -> None:
+    """Raise `Fault` CFG08 unless a caption has room for a word: at least one token."""
+    if max_length < 1:
+        raise Fault("CFG08", f"max_length of a text encoder cannot be {max_length}", why="it takes 1 or more")
+
+
 def count_chunks(max_length: int, places: int, where: str) -> int:
     """How many chunks `max_length` tokens are; 1 for what an encoder of `places` takes at once.
 
-    Raises `Fault` CFG03 for more than it takes that is no multiple of 75.
+    Raises `Fault` CFG03 for more than it takes that is no multiple of 75, CFG08 for none.
     """
+    require_length(max_length)
     if max_length <= places:
         return 1
     if max_length % CHUNK:

@@ -12,6 +12,7 @@ from ldm.checkpoint.parts import COND_STAGE, part_of
 from ldm.checkpoint.source import find_source, require_one_start
 from ldm.checkpoint.state import State
 from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.chunks import require_length
 
 NO_WORD = 0
 BETWEEN_WORDS = re.compile(r"\W+")
@@ -35,6 +36,7 @@ class HashedWordEmbedder(nn.Module):
     ) -> None:
         super().__init__()
         require_one_start(from_scratch, ckpt_path)
+        require_length(max_length)
         self.max_length = max_length
         self.buckets = buckets
         self.from_scratch = from_scratch

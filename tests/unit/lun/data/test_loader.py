@@ -29,7 +29,8 @@ class Noise:
         if index == 10:
             raise Fault("DAT06", "cannot read image x.png", where="here", why="truncated", fix="remove it")
         ignored = all(
-            signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+            signal.getsignal(number) is signal.SIG_IGN
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
         )
         image = torch.rand(4, 4, 3, generator=draws("flip"))
         return {"image": image, "caption": f"{os.getpid()} {ignored} {signal_at_parents_death()}"}
@@ -115,3 +116,39 @@ def test_a_setting_that_the_position_decides_is_refused():
     with pytest.raises(Fault) as caught:
         loader_settings({"batch_size": 3}, "data.params.train.dataloader_params")
     assert caught.value.what == "unknown setting data.params.train.dataloader_params.batch_size"
+
+
+class Dies:
+    """Data whose third example ends whoever reads it."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def example(self, index: int, draws: object) -> dict[str, object]:
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"image": torch.zeros(4, 4, 3), "caption": "x"}
+
+
+def test_a_worker_that_is_killed_is_told_with_its_fix():
+    loader = Loader(Keyed(Dies(), 0), [[(0, 0)], [(1, 1)], [(2, 2)]], num_workers=1)
+    with pytest.raises(Fault, match="DAT12") as caught:
+        list(loader)
+    assert "data.params.num_workers=0" in caught.value.fix
+
+
+class Heavy(Dies):
+    def example(self, index: int, draws: object) -> dict[str, object]:
+        return {"image": torch.zeros(4, 4, 3), "caption": "x"}
+
+
+def refuse_memory(*_: object) -> None:
+    raise RuntimeError("unable to allocate shared memory(shm)")
+
+
+def test_a_worker_that_gets_no_shared_memory_ends_at_once_instead_of_being_waited_for(monkeypatch):
+    monkeypatch.setattr("torch.multiprocessing.reductions.storage_from_cache", refuse_memory)
+    monkeypatch.setattr(torch.UntypedStorage, "_share_fd_cpu_", refuse_memory)
+    monkeypatch.setattr(torch.UntypedStorage, "_share_filename_cpu_", refuse_memory)
+    with pytest.raises(Fault, match="DAT12"):
+        list(Loader(Keyed(Heavy(), 0), [[(0, 0)], [(1, 1)]], num_workers=1))
