@@ -154,6 +154,10 @@ def _header_text(path: Path) -> Mapping[str, str]:
 
 def missing(path: Path, what: str = "the weights") -> Fault:
     """MOD01 for a path at which there is nothing to load; says what is near it instead."""
+    if path.parts[:1] in (("http:",), ("https:",)):
+        why = "weights are read from files, folders and repositories of the hub, not from addresses"
+        instead = "download it first and give the file, or give the repository as owner/name"
+        return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=instead)
     parent = path
     while not parent.is_dir() and parent != parent.parent:
         parent = parent.parent

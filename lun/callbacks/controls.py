@@ -48,12 +48,18 @@ class Controls(AtStepBoundary):
         self._open: set[str] = set()
         self._interval: Any = None
         self._unknown: set[str] = set()
+        self._stuck: set[str] = set()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._open.clear()
+        self._stuck.clear()
         if not trainer.is_global_zero:
             return
-        _directory(trainer).mkdir(exist_ok=True)
+        try:
+            _directory(trainer).mkdir(exist_ok=True)
+        except OSError as error:
+            log.warning("no commands can be given to this run: %s: %s", _directory(trainer), error.strerror)
+            return
         for name in COMMANDS:
             if (_directory(trainer) / name).exists():
                 log.info("note: control/%s is from before this start and is removed", name)
@@ -96,7 +102,7 @@ class Controls(AtStepBoundary):
         for name in sorted(set(names) - self._unknown - set(COMMANDS)):
             log.warning("control/%s is no command; there are %s", name, ", ".join(COMMANDS))
         self._unknown |= set(names)
-        return sum(1 << number for number, name in enumerate(COMMANDS) if name in names)
+        return sum(1 << number for number, name in enumerate(COMMANDS) if name in names and name not in self._stuck)
 
     def _save(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
         if not weights_are_finite(pl_module):
@@ -135,8 +141,14 @@ class Controls(AtStepBoundary):
     def _finish(self, trainer: Trainer, name: str) -> None:
         """Remove the file of a command that was carried out, if it is still there."""
         self._open.discard(name)
-        if trainer.is_global_zero:
-            (_directory(trainer) / name).unlink(missing_ok=True)
+        if not trainer.is_global_zero:
+            return
+        path = _directory(trainer) / name
+        try:
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        except OSError as error:
+            self._stuck.add(name)
+            log.warning("control/%s cannot be removed and is not heeded again: %s", name, error.strerror)
 
 
 def _directory(trainer: Trainer) -> Path:

@@ -15,6 +15,7 @@ OURS = ("lun", "ldm")
 LIGHTNING = ("lightning", "lightning.pytorch", "lightning.fabric")
 ID = re.compile(r"(warning|note|error)(?:\[([A-Z]+\d*)\])?:")
 LONGEST_NAME = 48
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # in names of files, say, with which a terminal would act
 COLOURS = {"error": "\033[31m", "warning": "\033[33m", "note": "\033[36m"}
 PLAIN = "\033[0m"
 
@@ -137,7 +138,7 @@ class Console(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             stream = sys.stdout
-            text = self.format(record)
+            text = CONTROL.sub("?", self.format(record))
             if _coloured(stream):
                 text = _paint(text, record)
             encoding = getattr(stream, "encoding", None) or "utf-8"

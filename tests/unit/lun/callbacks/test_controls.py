@@ -147,3 +147,27 @@ def test_all_ranks_do_what_the_first_one_found(controlled, monkeypatch):
     (Path(tiny.trainer.default_root_dir) / "control").mkdir()
     assert tiny.fit().module.position.step == 0
     assert tiny.stops.exit_code == 130
+
+
+class Make(Callback):
+    """Makes a folder in the place of a command's file, with something in it."""
+
+    def __init__(self, name: str, filled: bool) -> None:
+        self.name, self.filled = name, filled
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer) -> None:
+        if pl_module.position.step == 1:
+            (Path(trainer.default_root_dir) / "control" / self.name / ("x" if self.filled else "")).mkdir(parents=True)
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_folder_in_the_place_of_a_command_is_carried_out_once(controlled, tmp_path, filled, caplog):
+    controlled(5, Make("save", filled)).fit()
+    assert [path.name for path in (tmp_path / "checkpoints/asked").glob("*.ckpt")] == ["gs=000002.ckpt"]
+    assert ("control/save cannot be removed" in caplog.text) == filled
+
+
+def test_a_file_in_the_place_of_the_folder_of_commands_costs_the_commands_alone(controlled, tmp_path, caplog):
+    (tmp_path / "control").touch()
+    controlled(2).fit()
+    assert "no commands can be given to this run" in caplog.text

@@ -42,6 +42,16 @@ def test_several_faults_are_all_told(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err == "error[CFG03]: one\nerror[CFG04]: two\n"
 
 
+def test_a_reader_that_has_seen_enough_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported(lambda: raising(BrokenPipeError(32, "Broken pipe")), []) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_name_that_no_file_can_have_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported(lambda: raising(OSError(36, "File name too long", "x" * 300)), []) == 2
+    assert "too long for the name of a file: 300 characters" in capsys.readouterr().err
+
+
 def test_ctrl_c_before_training_is_130() -> None:
     assert reported(lambda: raising(KeyboardInterrupt()), []) == 130
 

@@ -235,3 +235,22 @@ def test_naming_this_module_imports_the_standard_library_alone():
     names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in imports if isinstance(node, ast.ImportFrom)}
     assert "logging" in names and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_names_do_not_reach_the_terminal_with_control_characters(capsys):
+    configure(None, 0)
+    ours.warning("control/%s is no command", "\x1b[2Jx\x9b\x07")
+    assert capsys.readouterr().out == "warning: control/?[2Jx?? is no command\n"
+
+
+class Closed(io.StringIO):
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_nobody_reading_any_more_ends_nothing(tmp_path, monkeypatch, capsys):
+    configure(tmp_path, 0)
+    monkeypatch.setattr(console.sys, "stdout", Closed())
+    ours.info("step 5")
+    assert capsys.readouterr().err == ""
+    assert "step 5" in (tmp_path / "console.log").read_text()
