@@ -54,7 +54,7 @@ information
   -h, --help                   this text
 
 exit codes: 0 done; 2 command line or config; 3 data; 4 weights; 5 device; 6 diverged; 7 missing package; 8 disk;
-            70 a fault of this program; 130 Ctrl-C and 143 SIGTERM or time limit (both after saving)
+            70 a fault of this program; 130 Ctrl-C and 143 SIGTERM, SIGHUP or time limit (both after saving)
 """
 
 
