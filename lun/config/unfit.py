@@ -22,7 +22,7 @@ class Instead(NamedTuple):
 _EPOCHS = "it counts Lightning's epochs, and a run here is one endless epoch"
 _AVERAGE = Instead(
     "the model averages its weights by itself: in step with what is saved, sampled and resumed",
-    "model.params.ema_config={target: ldm.modules.ema.LitEma, params: {decay: 0.9999}}",
+    "'model.params.ema_config={target: ldm.modules.ema.LitEma, params: {decay: 0.9999}}'",
 )
 _TRIALS = Instead(
     "it trains for a while before the run, and moves what a resume repeats", "settings of your own choice"

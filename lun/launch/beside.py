@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.launch.arguments import Arguments
 from lun.launch.flags import FLAGS
 
@@ -55,7 +56,7 @@ def notes(arguments: Arguments) -> list[str]:
     """A sentence for each flag of old command lines that is taken without effect."""
     found = []
     if arguments.project is not None:
-        found.append(f"--project {arguments.project} is not read; --name says what a run is called")
+        found.append(f"--project {quoted(arguments.project)} is not read; --name says what a run is called")
     if arguments.resume is not None:
         idle = {"--datadir_in_name": arguments.datadir_in_name is not None, "--logdir": _is_idle_logdir(arguments)}
         why = "has no effect beside --resume, which goes on in the directory of the run"

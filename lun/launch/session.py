@@ -47,7 +47,7 @@ from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
 from lun.launch.strategy import require_strategy, with_strategy
-from lun.launch.threads import say_if_crowded, settle_threads
+from lun.launch.threads import asked_threads, say_if_crowded, settle_threads
 from lun.launch.trainer import (
     build_callbacks,
     build_loggers,
@@ -88,6 +88,7 @@ class Session:
         )  # again: Lightning brought a handler of its own with its import, just now
         config = settings.config
         trainer = settings.trainer()
+        asked_threads()
         require_device(trainer)
         require_strategy(trainer)
         require_precision(with_strategy(trainer))

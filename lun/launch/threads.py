@@ -52,7 +52,8 @@ def say_if_crowded() -> None:
         log.info("note: %s; LUN_THREADS=%d in the environment may be faster", what, fewer)
 
 
-def _asked() -> int | None:
+def asked_threads() -> int | None:
+    """What `LUN_THREADS` says; None where it says nothing. Raises `Fault` CLI04 for what is no number of threads."""
     text = os.environ.get("LUN_THREADS", "").strip()
     if text and not (text.isdecimal() and int(text) > 0):
         raise Fault(
@@ -70,7 +71,7 @@ def settle_threads(stored: int | None) -> int:
     Raises `Fault` CLI04 for a `LUN_THREADS` that is no number.
     torchrun sets `OMP_NUM_THREADS` to 1 where it starts several ranks, which would get in each other's way.
     """
-    count = _asked() or stored or _of_openmp() or available_cores()
+    count = asked_threads() or stored or _of_openmp() or available_cores()
     torch.set_num_threads(count)
     if stored and count != stored:
         log.info("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)

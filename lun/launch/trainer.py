@@ -53,7 +53,7 @@ def require_device(trainer: Mapping[str, Any]) -> None:
 
 
 def build_callbacks(recipes: Mapping[str, Recipe | None]) -> list[Callback]:
-    """The configured callbacks; a name set to null is left out. Raises `Fault` CFG08 for two bars or savers of one file."""
+    """The configured callbacks; a name set to null is left out. `Fault` CFG08 for two bars or savers of one file."""
     built = {name: instantiate_from_config(recipe) for name, recipe in recipes.items() if recipe is not None}
     bars = [name for name, callback in built.items() if isinstance(callback, ProgressBar)]
     if len(bars) > 1:
