@@ -36,14 +36,12 @@ HOMES = (
     "transformers.trainer_pt_utils",
     "schedulefree",
     "prodigyopt",
-    "bitsandbytes.optim",  # where it is installed
     "lightning.pytorch.callbacks",
     "lightning.pytorch.loggers",
     "lightning.pytorch.strategies",
 )
 PARAMS: dict[str, dict[str, Any]] = {
     "transformers.optimization.Adafactor": {"relative_step": False, "scale_parameter": False},
-    **{f"bitsandbytes.optim.{kind}": {"momentum": 0.9} for kind in ("sgd.SGD", "lars.LARS", "lars.PytorchLARS")},
 }
 STEP_SIZE: dict[str, dict[str, Any]] = {
     "StepLR": {"step_size": 2},
@@ -64,8 +62,8 @@ STEP_SIZE: dict[str, dict[str, Any]] = {
     "WarmupCosine": {"total_steps": 8},
     "WarmupLinear": {"total_steps": 8},
 }
-COMPILED = "deepspeed.ops."
-"""Built by a compiler or for a GPU in their first use, so they are tried where ZeRO is."""
+ELSEWHERE = ("deepspeed.ops.", "bitsandbytes.")
+"""Built by a compiler or for a GPU, so they are not tried here: on a CPU some of bitsandbytes' cannot step at all."""
 
 
 def subclasses(base: type) -> set[type]:
@@ -82,7 +80,7 @@ def of_libraries(base: type) -> list[type]:
         for inner in pkgutil.iter_modules(getattr(module, "__path__", []), home + "."):
             if home.startswith("lightning") and not inner.name.rpartition(".")[2].startswith("_"):
                 importlib.import_module(inner.name)
-    own = ("ldm.", "lun.", "test", "support.", COMPILED)
+    own = ("ldm.", "lun.", "test", "support.", *ELSEWHERE)
     found = {kind for kind in subclasses(base) if refusal(kind) is None and not definition(kind).startswith(own)}
     return sorted(found, key=definition)
 
