@@ -170,7 +170,7 @@ def test_the_tree_of_a_run_is_what_the_demos_line_writes(tmp_path: Path, monkeyp
     assert len(named) > 8 and [name for name in named if not (written / name).exists()] == []
     tops = {name.partition("/")[0] for name in named}
     assert {path.name for path in written.iterdir() if path.name[0] != "."} - tops <= {"control"}
-    assert parse(line.split()).train and json.loads((written / "run.json").read_text())["status"] == "finished"
+    assert parse(line.split()).train and json.loads((written / "run.json").read_text())["status"] == "done"
     assert not list(written.glob("tensorboard/version_*"))
 
 

@@ -1,12 +1,14 @@
 """A folder in which every command of the pages can be typed as it stands: what they name is there, and tiny."""
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import save_file
 from support import bitsandbytes_stub
 from support.compvis import config_of, full_size, hollow_file
@@ -19,7 +21,7 @@ from lun.trainer import run
 
 LINKS = ("main.py", "configs", "scripts", "docker", "docs", "pyproject.toml", "constraints.txt")
 OWN = """\
-extends: [{tiny}]
+extends: [tiny.yaml]
 data:
   params:
     train: {{params: {{data_root: {data}}}}}
@@ -47,9 +49,12 @@ class Desk:
         self.kohya = at / "kohya"
         (self.kohya / "2_noise").mkdir(parents=True)
         for path in (self.flat / "img").iterdir():
-            (self.kohya / "2_noise" / path.name).symlink_to(path)
+            shutil.copy(path, self.kohya / "2_noise" / path.name)
+        tiny = yaml.safe_load(TINY.read_text("utf-8"))
+        del tiny["model"]["params"]["ema_config"]  # for options to set
+        (at / "tiny.yaml").write_text(yaml.safe_dump(tiny))
         for name in ("CONFIGS.yaml", "YOURS.yaml"):
-            (at / name).write_text(OWN.format(tiny=TINY, data=self.flat))
+            (at / name).write_text(OWN.format(data=self.flat))
         self._weights()
         self._code()
 
