@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.errors import Fault
 from lun.config.presets import listing
-from lun.launch import cli, log
+from lun.launch import cli, log, report
 from lun.launch.arguments import Arguments
 from lun.launch.ending import reported
 from lun.launch.lock import take_over
@@ -19,6 +20,7 @@ from lun.launch.user_code import admit_user_code
 
 if TYPE_CHECKING:
     from lun.launch.resume import Resume
+    from lun.launch.settings import Settings
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -34,30 +36,58 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
     # Needs packages whose absence the doctor has told by now.
-    from lun.launch.settings import as_yaml, read_settings
+    from lun.launch.settings import as_yaml, look_at_settings
 
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
     admit_user_code(arguments.allow)
     resume = _find(arguments.resume, arguments.take_over and arguments.train) if arguments.resume else None
-    settings = read_settings(arguments, resume)
+    settings, faults = look_at_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
+        report.show(faults, "warning")
         return 0
+    if faults:
+        error = ExceptionGroup("faults in the configuration", faults)
+        _show_what_is_known(settings, arguments, error)
+        raise error
     settings.say_notes()
     if arguments.check:
-        print("the configuration has no faults")
-        return 0
+        return _check(settings, arguments)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.launch.session import Session
 
-    session = Session.prepare(settings, arguments, resume)
+    try:
+        session = Session.prepare(settings, arguments, resume)
+    except (Fault, ExceptionGroup) as error:
+        _show_what_is_known(settings, arguments, error)
+        raise
     session.show_plan()
+    session.require_weights_and_data()
     if not arguments.train:
         session.say_how_to_train(words)
         return 0
     return session.fit(words)
+
+
+def _check(settings: Settings, arguments: Arguments) -> int:
+    from lun.launch.parts import judge
+
+    judge(settings, arguments.time_limit is not None)
+    print("the configuration has no faults")
+    return 0
+
+
+def _show_what_is_known(settings: Settings, arguments: Arguments, error: Exception) -> None:
+    """The plan as far as it is known, where one was asked for and all that is wrong is that something is missing."""
+    from lun.launch.settings import is_missing
+
+    if not (arguments.check or arguments.train) and is_missing(error):
+        from lun.launch.plan import Plan
+
+        for line in Plan(settings, len(arguments.overrides)).lines():
+            print(line)
 
 
 def _information(arguments: Arguments) -> str:

@@ -21,11 +21,15 @@ DEFAULT = "built-in default"
 
 @dataclass(frozen=True)
 class Merged:
-    """A merged configuration: `config` in plain containers, the place of each value, and the files it came from."""
+    """A merged configuration: `config` in plain containers, the place of each value, and the files it came from.
+
+    `unresolved` holds a `Fault` CFG06 for each interpolation that stands in `config` as it was written.
+    """
 
     config: dict[str, Any]
     positions: Mapping[Path, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    unresolved: Mapping[Path, Fault] = field(default_factory=dict)
 
     def where(self, path: str | Sequence[str]) -> str:
         """`file:line` or `command line` of a setting, or of the nearest setting around it; '' if nothing is known."""
@@ -41,11 +45,20 @@ class Merged:
 def load_layers(
     files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
 ) -> Merged:
+    """`merge_layers`, with nothing unresolved. Raises `Fault` CFG06 as well, an ExceptionGroup of several."""
+    merged_layers = merge_layers(files, overrides, defaults)
+    raise_all(list(merged_layers.unresolved.values()))
+    return merged_layers
+
+
+def merge_layers(
+    files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
+) -> Merged:
     """Merge YAML files by `in_order`, then the settings of the command line (`a.b=value`, `~a.b` removes).
 
     A file comes after those that it extends; `defaults` is a layer below all of them. Settings are one layer, in their
     order; removals come before them. Interpolations are resolved at the end.
-    Raises `Fault` CFG01, CFG02, CFG03, CFG06 or CFG08, an ExceptionGroup of several.
+    Raises `Fault` CFG01, CFG02, CFG03 or CFG08, an ExceptionGroup of several.
     """
     found = in_order(expanded(files))
     tree = as_node(dict(defaults or {}), DEFAULT)
@@ -54,8 +67,8 @@ def load_layers(
     tree = _with_overrides(tree, overrides)
     positions = tree.positions()
     positions.pop(())
-    config = anchored(resolved(tree.plain(), positions))
-    return Merged(config, positions, tuple(layer.file.as_posix() for layer in found))
+    config, unresolved = resolved(tree.plain(), positions)
+    return Merged(anchored(config), positions, tuple(layer.file.as_posix() for layer in found), unresolved)
 
 
 def _with_overrides(tree: Node, overrides: Sequence[str]) -> Node:

@@ -42,12 +42,7 @@ class RecipeCheck:
     def check(self, value: Any, path: Path, slot: Slot) -> None:
         """A place where a recipe has to stand."""
         if not is_recipe(value):
-            self.add(
-                "CFG03",
-                f"{dotted(path)}: expected {slot.kind} as a recipe, got {shown(value)}",
-                path,
-                fix="write `target:` with an import path and `params:` with what it takes",
-            )
+            self.no_recipe(value, path, slot)
             return
         self.unknown_keys(value, ("target", "params", *slot.beside), path, "a recipe")
         target = self.target(value["target"], (*path, "target"), slot)
@@ -61,6 +56,16 @@ class RecipeCheck:
         self.params(target, params or {}, (*path, "params"), slot)
         if "dataloader_params" in slot.beside:
             self.dataloader(value.get("dataloader_params"), (*path, "dataloader_params"))
+
+    def no_recipe(self, value: Any, path: Path, slot: Slot) -> None:
+        """Note that something else stands where a recipe has to."""
+        place = dotted(path)
+        if isinstance(value, Mapping):
+            why = f"this place takes {slot.kind}, and nothing says which one the settings below it are for"
+            self.add("CFG03", f"{place} has no target", path, why=why, fix=f"{place}.target=IMPORT.PATH")
+            return
+        what = f"{place}: expected {slot.kind} as a recipe, got {shown(value)}"
+        self.add("CFG03", what, path, fix="write `target:` with an import path and `params:` with what it takes")
 
     def target(self, name: Any, path: Path, slot: Slot) -> Any:
         """The object that a recipe names, or None after noting why there is none."""
@@ -90,8 +95,10 @@ class RecipeCheck:
         """One param: a recipe, a value, or a container of both."""
         annotation = declared.annotation if declared else Any
         slot = _slot(target, name, annotation)
-        if is_recipe(value):
+        if is_recipe(value) or _is_half(value, name, annotation, slot):
             self.check(value, path, slot)
+            if not is_recipe(value):
+                return
         if value is None and declared is not None and declared.nullable:
             return
         if not (name.endswith("config") and value in PLACEHOLDERS):
@@ -131,6 +138,9 @@ class RecipeCheck:
 
     def nested(self, value: Any, path: Path, slot: Slot) -> None:
         """Recipes anywhere inside a value, at any depth."""
+        if _is_without_target(value):
+            self.no_recipe(value, path, slot)
+            return
         items: Iterable[tuple[str, Any]] = ()
         if isinstance(value, Mapping):
             items = value.items()
@@ -205,6 +215,18 @@ class RecipeCheck:
 
 def dotted(path: Path) -> str:
     return ".".join(path)
+
+
+def _is_without_target(value: Any) -> bool:
+    return isinstance(value, Mapping) and "params" in value and "target" not in value
+
+
+def _is_half(value: Any, name: str, annotation: Any, slot: Slot) -> bool:
+    """Whether a map without a target stands where nothing but a recipe can."""
+    if not isinstance(value, Mapping):
+        return False
+    only_recipes = all(one in (Recipe, type(None)) for one in alternatives(annotation))
+    return slot is DATASET or (name.endswith("config") and only_recipes) or _is_without_target(value)
 
 
 def _slot(target: Any, name: str, annotation: Any) -> Slot:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,13 @@ class Local:
         self.reads_files = not self.selection.found.paths_from_metadata and metadata_params is None
         self.read_caption = CaptionReader(several=bool(self.rules.get("several_captions")))
         self.compose = Composer(self.rules, sorts=not self.selection.tags_from_text)
+
+    @classmethod
+    def require_settings(cls, params: Mapping[str, Any]) -> None:
+        """Raise the `Fault` of params that no folder could mend."""
+        given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
+        _check(*(given[name] for name in ("size", "interpolation", "flip_p", "limit_images", "repeats", "icc")))
+        _rules(given["metadata_params"], given["captions"])
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -10,6 +10,8 @@ from ldm.admission import admitted
 from ldm.errors import Fault
 
 NO_LIMIT = -1
+FAR = 10**9
+"""Steps that no schedule ends before."""
 
 
 @dataclass(frozen=True)
@@ -27,22 +29,36 @@ def steps_for_epochs(epochs: float, n: int, global_batch: int) -> int:
 
 def settle_length(trainer: Mapping[str, Any], n: int, global_batch: int, has_time_limit: bool = False) -> Length:
     """Read `max_steps`, `max_epochs` and `val_check_interval` of `lightning.trainer` for `n` training examples."""
+    known_length(trainer, has_time_limit)
     steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
     found = []
     if steps is not None and steps >= 0:
         found.append(steps)
     if epochs is not None and epochs >= 0:
         found.append(steps_for_epochs(epochs, n, global_batch))
-    if not found and not has_time_limit:
-        raise Fault(
-            "CFG03",
-            "nothing says how long to train",
-            where="lightning.trainer",
-            why="neither max_steps nor max_epochs nor a time limit is set",
-            fix="--max_steps 10000    (or --max_epochs 10, or --time-limit 8:00)",
-        )
     epoch = steps_for_epochs(1, n, global_batch)
     return Length(min(found, default=NO_LIMIT), _val_every(trainer.get("val_check_interval"), epoch))
+
+
+def known_length(trainer: Mapping[str, Any], has_time_limit: bool) -> int:
+    """The steps of a run as far as they can be told without its pictures: `FAR` where it counts epochs, -1 without end.
+
+    Raises `Fault` CFG03 where nothing says how long to train.
+    """
+    steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
+    if steps is not None and steps >= 0:
+        return int(steps)
+    if epochs is not None and epochs >= 0:
+        return FAR
+    if has_time_limit:
+        return NO_LIMIT
+    raise Fault(
+        "CFG03",
+        "nothing says how long to train",
+        where="lightning.trainer",
+        why="neither max_steps nor max_epochs nor a time limit is set",
+        fix="--max_steps 10000    (or --max_epochs 10, or --time-limit 8:00)",
+    )
 
 
 def _val_every(interval: int | float | None, epoch: int) -> int:

@@ -7,16 +7,11 @@ from typing import Any
 import torch
 
 from ldm.util import instantiate_from_config, is_recipe
-from lun.strategies.combinations import family_of, precision_name, require_combination
+from lun.strategies.combinations import family_of, precision_name
 from lun.strategies.precision import NAMES
 from lun.strategies.zero_precision import ZeroPrecision
 
 log = logging.getLogger(__name__)
-
-
-def require_precision(trainer: Mapping[str, Any]) -> None:
-    """Raise `Fault` CFG08 for a precision that nothing, or not this strategy on this device, can train in."""
-    require_combination(trainer.get("strategy"), policy_of(trainer.get("precision")).name, device_of(trainer) == "cpu")
 
 
 def warn_if_slow(trainer: Mapping[str, Any]) -> None:

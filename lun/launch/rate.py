@@ -1,9 +1,11 @@
 """The learning rate: as written, or scaled by the number of images that a step sees."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ldm.errors import Fault
 
+DEFAULT_RATE = 1.0e-4
 Scale = Literal["none", "linear", "sqrt"]
 
 
@@ -22,6 +24,11 @@ def scale_rule(value: object) -> Scale:
         why="it takes none, linear or sqrt",
         fix="model.scale_lr=none",
     )
+
+
+def rate_of(model: Mapping[str, Any]) -> tuple[float, Scale]:
+    """(base learning rate, scaling rule) of the `model` section."""
+    return model.get("base_learning_rate", DEFAULT_RATE), scale_rule(model.get("scale_lr"))
 
 
 def scaled_rate(base: float, rule: Scale, images_per_step: int) -> float:

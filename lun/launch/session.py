@@ -3,20 +3,17 @@
 import json
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 
-from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.shell import quoted
-from ldm.util import instantiate_from_config
 from lun.callbacks.atomic import clean_leftovers
 from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
@@ -36,30 +33,27 @@ from lun.launch.latest import LinkLatest
 from lun.launch.length import Length, fill_horizon, settle_length
 from lun.launch.lock import NOBODY, held_by_another, one_writer
 from lun.launch.outcome import Outcome
-from lun.launch.plan import Plan
-from lun.launch.precision import require_precision, warn_if_slow
+from lun.launch.parts import build_parts
+from lun.launch.plan import Amounts, Plan
+from lun.launch.precision import device_of, warn_if_slow
 from lun.launch.program import as_started
 from lun.launch.ranks import process_rank
-from lun.launch.rate import describe_rate, scale_rule, scaled_rate
+from lun.launch.rate import rate_of, scaled_rate
 from lun.launch.rebase import compare_data, list_changes, next_epoch
 from lun.launch.record import RunRecord, program_commit, versions
 from lun.launch.resume import Resume
 from lun.launch.rundir import RunDirectory, write_text
 from lun.launch.settings import Settings, as_yaml
-from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.threads import asked_threads, say_if_crowded, settle_threads
 from lun.launch.trainer import (
-    build_callbacks,
     build_loggers,
     build_trainer,
     find_ranks,
     require_device,
-    require_numbers,
 )
 from lun.launch.weights import name_checkpoints
 
 log = logging.getLogger(__name__)
-DEFAULT_RATE = 1.0e-4
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class Session:
 
     @classmethod
     def prepare(cls, settings: Settings, arguments: Arguments, resume: Resume | None) -> "Session":
-        """Build data and model without weights; raises `Fault` for whatever would stop the run later.
+        """Build data and model without weights; raises `Fault` for whatever but weights would stop the run later.
 
         What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
         """
@@ -90,13 +84,11 @@ class Session:
         trainer = settings.trainer()
         asked_threads()
         require_device(trainer)
-        require_strategy(trainer)
-        require_precision(with_strategy(trainer))
+        if resume is None:
+            name_checkpoints(config["model"])
+        parts = build_parts(settings, trainer, on_cpu=device_of(trainer) == "cpu")
         warn_if_slow(trainer)
-        require_numbers(trainer)
-        callbacks = build_callbacks(settings.lightning("callbacks"))
-        admitted(config["model"]["target"]).refuse_trainer(trainer)
-        data = instantiate_from_config(config["data"])
+        data, model = parts.data, parts.model
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
         world_size, first = find_ranks(trainer)
@@ -104,9 +96,6 @@ class Session:
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
         fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
         config["seed"] = settle_seed(config.get("seed"), first)
-        if resume is None:
-            name_checkpoints(config["model"])
-        model = instantiate_from_config(config["model"])
         model.seed = config["seed"]
         model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
         model.resumed = resume is not None
@@ -114,9 +103,7 @@ class Session:
         rehearse(model, length.max_steps, window.global_batch)
         warn_if_finished(model, resume.step if resume else 0, length.max_steps)
         data.follow(model.position, window, config["seed"], length.max_steps)
-        session = cls(arguments, settings, resume, model, data, window, first, length, callbacks)
-        session.require_weights_and_data()
-        return session
+        return cls(arguments, settings, resume, model, data, window, first, length, parts.callbacks)
 
     def require_weights_and_data(self) -> None:
         """Raise `Fault` MOD06 or MOD01 for a new run, RES03 for a resumed one that would see other examples."""
@@ -137,22 +124,15 @@ class Session:
     # Describing it
 
     def plan(self) -> Plan:
-        config = self.settings.config
-        train = config["data"]["params"]["train"].get("params") or {}
-        return Plan(
-            configs=self.settings.files,
-            overrides=len(self.arguments.overrides),
-            data=str(train.get("data_root", config["data"]["params"]["train"]["target"])),
+        amounts = Amounts(
             n=self.data.n,
             n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
-            model=type(self.model).__name__,
-            parts=tuple(self.model.part_sizes()),
             batch_size=self.window.batch_size,
             accumulate=self.window.accumulate,
             devices=self.window.world_size,
             max_steps=self.length.max_steps,
-            rate=describe_rate(*rate_of(config["model"]), self.window.global_batch),
         )
+        return Plan(self.settings, len(self.arguments.overrides), self.model, amounts)
 
     def show_plan(self) -> None:
         for line in self.plan().lines():
@@ -290,11 +270,6 @@ def settle_seed(seed: int | None, first: FirstRank) -> int:
         seed = int(first.decides("seed", lambda: str(secrets.randbelow(2**31))))
     log.info("seed     %d", seed or 0)
     return seed or 0
-
-
-def rate_of(model: Mapping[str, Any]) -> tuple[float, Any]:
-    """(base learning rate, scaling rule) of the `model` section."""
-    return model.get("base_learning_rate", DEFAULT_RATE), scale_rule(model.get("scale_lr"))
 
 
 def run_name(files: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from ldm.errors import Fault
 from lun.config.check import check, warnings
 from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
-from lun.config.load import Merged, load_layers
+from lun.config.load import Merged, merge_layers
 from lun.launch import beside
 from lun.launch.arguments import Arguments
 from lun.launch.changes import stored_settings
@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # it brings torch along, and a missing file should be told be
 
 log = logging.getLogger(__name__)
 MISSING = "???"
+NOT_THERE = ("CFG07", "DEP", "DAT", "MOD01", "MOD06", "DEV")
+"""Faults of a value, package, folder, file or device that is not there; they do not stand in the way of a plan."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,57 @@ class Settings:
 
 def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
     """Merge, translate and check. Raises `Fault` or an ExceptionGroup of all that is wrong."""
+    settings, faults = look_at_settings(arguments, resume)
+    if faults:
+        raise ExceptionGroup("faults in the configuration", faults)
+    return settings
+
+
+def look_at_settings(arguments: Arguments, resume: Resume | None) -> tuple[Settings, list[Fault]]:
+    """Merge and translate, and find what is wrong. Raises `Fault` or an ExceptionGroup where nothing can be merged."""
     files = layers_of(arguments, resume)
-    written = load_layers(files, arguments.overrides)
-    merged = load_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
+    written = merge_layers(files, arguments.overrides)
+    merged = merge_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
+    merged, idle = without_idle_monitors(merged)
     merged, notes, faults = upgrade(merged)
     kept = keep_unconditional(merged.config, _stored(resume))
     merged = merged.replaced(kept.config)
-    faults += unusable_texts(merged) + missing_values(merged) + check(merged)
-    if faults:
-        raise ExceptionGroup("faults in the configuration", faults)
-    settings = Settings(merged.config, (*beside.notes(arguments), *notes, *kept.notes, *warnings(merged)), merged.files)
+    faults += unusable_texts(merged) + missing_values(merged) + _unresolved_beside(merged, check(merged))
+    told = (*beside.notes(arguments), *notes, *kept.notes, *idle, *warnings(merged))
+    settings = Settings(merged.config, told, merged.files)
     unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
-    return replace(settings, notes=(*settings.notes, unread)) if unread else settings
+    return (replace(settings, notes=(*settings.notes, unread)) if unread else settings), faults
+
+
+def without_idle_monitors(merged: Merged) -> tuple[Merged, list[str]]:
+    """The configuration without savers that wait for a metric that nothing computes and nobody named, and notes."""
+    if isinstance(_inside(merged.config, "data", "params", "validation"), dict):
+        return merged, []
+    waiting = {
+        path[2]: fault
+        for path, fault in merged.unresolved.items()
+        if path[:2] == ("lightning", "callbacks") and path[3:] == ("params", "monitor")
+    }
+    callbacks = _inside(merged.config, "lightning", "callbacks") or {}
+    lightning = {**(merged.config.get("lightning") or {}), "callbacks": callbacks | dict.fromkeys(waiting)}
+    unresolved = {path: fault for path, fault in merged.unresolved.items() if path[2:3] not in {(n,) for n in waiting}}
+    notes = [f"lightning.callbacks.{name} is off: nothing is validated, and no metric is named" for name in waiting]
+    if not waiting:
+        return merged, []
+    return replace(merged, config=merged.config | {"lightning": lightning}, unresolved=unresolved), notes
+
+
+def _unresolved_beside(merged: Merged, found: list[Fault]) -> list[Fault]:
+    """`found` and what is unresolved; under a wrong target of the model its params are not the point."""
+    if any(fault.id in ("CFG04", "DEP01") and "model.target" in fault.where for fault in found):
+        return found
+    return [*merged.unresolved.values(), *found]
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether all that is wrong is that something is not there."""
+    faults = error.exceptions if isinstance(error, ExceptionGroup) else [error]
+    return all(isinstance(fault, Fault) and fault.id.startswith(NOT_THERE) for fault in faults)
 
 
 def _stored(resume: Resume | None) -> dict[str, Any] | None:

@@ -233,6 +233,26 @@ def test_what_is_right_passes(faults, override):
     assert faults(override) == []
 
 
+@pytest.mark.parametrize(
+    ("override", "place"),
+    [
+        ("data.params.validation.params.split.fraction=0.1", "data.params.validation"),
+        ("data.params.validation.params={}", "data.params.validation"),
+        ("data.params.train.params.metadata_params.caption_sorter.params.ascending=true", "caption_sorter"),
+        ("model.params.optimizer_config.params.weight_decay=0.1", "model.params.optimizer_config"),
+        ("model.params.objective.params.gamma=5", "model.params.objective"),
+        ("lightning.trainer.precision.params.frozen_half=true", "lightning.trainer.precision"),
+        ("lightning.trainer.strategy={params: {stage: 2}}", "lightning.trainer.strategy"),
+        ("lightning.trainer.profiler.params.x=1", "lightning.trainer.profiler"),
+        ("lightning.callbacks.new.params.x=1", "lightning.callbacks.new"),
+        ("lightning.logger.new.params.x=1", "lightning.logger.new"),
+        ("model.params.parts.deep.params.x=1", "model.params.parts.deep"),
+    ],
+)
+def test_settings_of_what_has_no_target_are_refused_by_name(faults, override, place):
+    assert any(f"{place} has no target" in text for text in faults(override)), faults(override)
+
+
 def test_an_unknown_key_of_an_optimizer_is_told_though_its_owner_completes_it(faults):
     text = only(faults("model.params.optimizer_config={target: torch.optim.AdamW, params: {weight_dcay: 0.1}}"))
     assert "unknown setting model.params.optimizer_config.params.weight_dcay" in text

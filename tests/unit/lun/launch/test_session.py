@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from lun.launch.first_rank import FirstRank
-from lun.launch.session import rate_of, run_name, settle_seed
+from lun.launch.rate import rate_of
+from lun.launch.session import run_name, settle_seed
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""What no folder, file or machine could mend is refused by `--check` as a start refuses it."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from support.runs import TINY
+
+Lun = Callable[..., int]
+VALIDATION = "data.params.validation"
+OBJECTIVE = "model.params.objective={target: ldm.diffusion.objective.Objective, params: {%s}}"
+ZERO = "path: {target: ldm.diffusion.path.DDPMPath, params: {zero_terminal_snr: true}}"
+HUBER = "loss: {target: ldm.diffusion.loss.Huber}"
+
+SETTINGS = {
+    "a strategy that there is not": ["lightning.trainer.strategy=dpp"],
+    "a kind of DeepSpeed that there is not": ["lightning.trainer.strategy=deepspeed_stage_4"],
+    "shards in float16": ["lightning.trainer.strategy=fsdp", "lightning.trainer.precision=16-mixed"],
+    "weights in float16": ["lightning.trainer.precision=16-true"],
+    "no step in a window": ["lightning.trainer.accumulate_grad_batches=0"],
+    "clipping that turns gradients around": ["lightning.trainer.gradient_clip_val=-1"],
+    "clipping by nothing known": ["--gradient_clip_val", "1.0", "lightning.trainer.gradient_clip_algorithm=median"],
+    "no end": ["lightning.trainer.max_steps=-1"],
+    "a schedule without an end": ["lightning.trainer.max_steps=-1", "--time-limit", "1:00"],
+    "zero terminal SNR with eps": [OBJECTIVE % ZERO],
+    "a weighting without pure noise": [
+        "model.params.parameterization=v",
+        OBJECTIVE % (ZERO + ", weighting: {target: ldm.diffusion.weighting.MinSNR}"),
+    ],
+    "an objective against CompVis' spelling": [
+        "model.params.loss_type=l1",
+        OBJECTIVE % HUBER,
+    ],
+    "an objective that is none": ["model.params.objective={target: torch.nn.Identity}"],
+    "no picture in a batch": ["data.params.batch_size=0"],
+    "fewer than no workers": ["data.params.num_workers=-1"],
+    "all pictures may be bad, and more": ["data.params.max_bad_fraction=2.0"],
+    "a cache in no type": ["data.params.cache={dtype: int4}"],
+    "no training set": ["~data.params.train"],
+    "pictures of no size": ["data.params.train.params.size=0"],
+    "mirrored more than always": ["data.params.train.params.flip_p=2.0"],
+    "no repeats": ["data.params.train.params.repeats=0"],
+    "a validation set without a target": [f"{VALIDATION}.params.split.fraction=0.1"],
+    "captions that contradict": [
+        "data.params.train.params.captions={tag_separator: ';'}",
+        "data.params.train.params.metadata_params={tag_separator: ','}",
+    ],
+    "averages of nothing": ["model.params.ema_config.params.decay=1.5"],
+    "an optimizer that refuses its settings": [
+        "model.params.optimizer_config={target: torch.optim.AdamW, params: {betas: [2.0, 0.9]}}"
+    ],
+    "a saver that never saves": ["lightning.callbacks.mine={target: lun.callbacks.Checkpoint, params: {filename: a}}"],
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_check_tells_what_a_start_would(settings: list[str], lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for mode in ("--check", "-t"):
+        code = lun(*settings, mode)
+        told.append((code, re.findall(r"^error\[(\w+)\]: (.*)", capsys.readouterr().err, flags=re.MULTILINE)))
+    assert told[0] == told[1] and told[0][0] in (2, 3) and told[0][1], told
+
+
+def test_a_check_asks_no_folder_no_weights_and_no_device(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = ["data.params.train.params.data_root=nowhere", "--init-from", "nowhere.ckpt", "--accelerator", "gpu"]
+    assert lun(*missing, "--check") == 0
+    assert capsys.readouterr().out.endswith("the configuration has no faults\n")
+
+
+@pytest.mark.parametrize("length", [["--max_epochs", "3", "lightning.trainer.max_steps=-1"], ["--max_steps", "3"]])
+def test_a_check_knows_a_length_in_epochs_or_steps(length: list[str], lun: Lun) -> None:
+    assert lun(*length, "--check") == 0
+
+
+# Looking, where something is missing
+
+
+def test_a_plan_without_pictures_shows_what_is_known_and_ends_in_the_fault(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lun("--data_root", str(tmp_path / "nowhere"), data=None) == 3
+    seen = capsys.readouterr()
+    assert "data     " + str(tmp_path / "nowhere") + ": not known yet" in seen.out
+    assert "optim    torch.optim.AdamW" in seen.out and "memory   " in seen.out
+    assert seen.err.startswith("error[DAT01]: ")
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "fault"),
+    [
+        (["~model.params.unet_config.params.from_scratch"], 4, "MOD06"),
+        (["model.params.optimizer_config.target=bitsandbytes.optim.AdamW8bit"], 7, "DEP01"),
+    ],
+)
+def test_a_plan_does_not_need_weights_or_packages(
+    missing: list[str],
+    code: int,
+    fault: str,
+    lun: Lun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    assert lun(*missing) == code
+    seen = capsys.readouterr()
+    assert "model    LatentDiffusion: UNet 0.06 M trained" in seen.out and seen.err.startswith(f"error[{fault}]: ")
+
+
+def test_a_start_that_lacks_a_package_shows_no_plan(
+    lun: Lun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    assert lun("-t", "model.params.optimizer_config.target=bitsandbytes.optim.AdamW8bit") == 7
+    assert "model    " not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["model.params.image_sze=8", "lightning.trainer.strategy=${model.params.nothing}", "model.target=ldm.Nothing"],
+)
+def test_the_configuration_is_printed_whatever_is_wrong_with_it(
+    wrong: str, lun: Lun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lun(wrong, "--print-config", data=None) == 0
+    seen = capsys.readouterr()
+    printed = yaml.safe_load(seen.out)
+    for key in wrong.partition("=")[0].split("."):
+        printed = printed[key]
+    assert str(printed) == wrong.partition("=")[2]
+    assert "warning[CFG07]: " in seen.err and len(re.findall(r"^warning\[", seen.err, flags=re.MULTILINE)) == 2
+
+
+# The target of a model, and the metric that savers wait for
+
+
+def told(lun: Lun, capsys: pytest.CaptureFixture[str], *settings: str) -> tuple[int, str]:
+    code = lun("--base", "training-lightning", str(TINY), "--data_root", ".", *settings, "--check", base=False)
+    seen = capsys.readouterr()
+    return code, seen.out + seen.err
+
+
+def test_a_wrong_target_of_the_model_is_one_error_that_names_it(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = told(lun, capsys, "model.target=ldm.models.diffusion.ddpm.LatentDifusion")
+    assert code == 2 and message.count("error[") == 1
+    assert "error[CFG04]: cannot load target ldm.models.diffusion.ddpm.LatentDifusion" in message
+    assert "did you mean ldm.models.diffusion.ddpm.LatentDiffusion?" in message
+
+
+def test_no_metric_is_asked_for_where_nothing_is_validated(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = told(lun, capsys, "~model.params.monitor")
+    assert code == 0 and "monitored_checkpoint is off: nothing is validated" in message
+
+
+def test_a_metric_that_is_missing_is_asked_for_by_its_own_name(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    validation = "data.params.validation={target: lun.data.local.Local, params: {data_root: .}}"
+    code, message = told(lun, capsys, "~model.params.monitor", validation)
+    assert code == 2 and "ema_config" not in message
+    assert "fix:   give it a value: model.params.monitor=VALUE" in message
