@@ -226,7 +226,7 @@ def _is_half(value: Any, name: str, annotation: Any, slot: Slot) -> bool:
     if not isinstance(value, Mapping):
         return False
     only_recipes = all(one in (Recipe, type(None)) for one in alternatives(annotation))
-    return slot is DATASET or (name.endswith("config") and only_recipes) or _is_without_target(value)
+    return slot is DATASET or (name.endswith("_config") and only_recipes) or _is_without_target(value)
 
 
 def _slot(target: Any, name: str, annotation: Any) -> Slot:
