@@ -10,7 +10,6 @@ import numpy as np
 from lightning.pytorch import LightningDataModule
 from torch.utils.data import Sampler
 
-from ldm.admission import admitted
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
@@ -106,18 +105,14 @@ class DataModuleFromConfig(LightningDataModule):
         """The dataset of `split`, built at the first call. Raises the `Fault` of its builder."""
         if split not in self.datasets:
             if not self.has(split):
-                raise _no_set_for(split)
+                raise Fault(
+                    "CFG08",
+                    f"the config has no data set for {split}",
+                    where=f"data.params.{split}",
+                    fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}",
+                )
             self.datasets[split] = _built(self.recipes[split], split)
         return self.datasets[split]
-
-    def require_settings(self) -> None:
-        """Raise the `Fault` of settings that no folder of pictures could mend."""
-        if not self.has("train"):
-            raise _no_set_for("train")
-        for recipe in self.recipes.values():
-            kind = admitted(recipe["target"])
-            if hasattr(kind, "require_settings"):
-                kind.require_settings(recipe.get("params") or {})
 
     def setup(self, stage: str | None = None) -> None:
         """Build the datasets of `stage` (all without one), each once however often this is called."""
@@ -292,15 +287,6 @@ def _examples(dataset: Any) -> int | np.ndarray:
             fix="data.params.train.params.repeats=1, or fewer repeats in names of folders and in descriptions",
         )
     return len(dataset) if repeats is None else np.repeat(np.arange(len(dataset)), repeats)
-
-
-def _no_set_for(split: str) -> Fault:
-    return Fault(
-        "CFG08",
-        f"the config has no data set for {split}",
-        where=f"data.params.{split}",
-        fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}",
-    )
 
 
 def _built(recipe: Recipe, split: str) -> Any:

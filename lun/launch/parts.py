@@ -86,7 +86,12 @@ def _require_precision(trainer: Mapping[str, Any], on_cpu: bool) -> None:
 
 def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
     data: DataModuleFromConfig = instantiate_from_config(recipe)
-    data.require_settings()
+    if not data.has("train"):
+        data.dataset("train")  # says so
+    for one in data.recipes.values():
+        kind = admitted(one["target"])
+        if hasattr(kind, "require_settings"):
+            kind.require_settings(one.get("params") or {})
     return data
 
 
