@@ -21,6 +21,7 @@ def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> tuple[dic
     places = [(path, text) for path, text in _texts(config) if "${" in text]
     if not places:
         return config, {}
+    refuse_bomb(config, places)
     try:
         tree = OmegaConf.create(config)
     except GrammarParseError as error:
@@ -37,6 +38,50 @@ def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> tuple[dic
         if path in faults:
             _put(found, path, text)
     return found, faults
+
+
+def refuse_bomb(config: dict[str, Any], places: list[tuple[Path, str]]) -> None:
+    """Raise `Fault` CFG06 where references to references would grow beyond what any configuration needs.
+
+    Sizes are counted, not built: a reference weighs what it names does, `${a}${a}` twice as much.
+    """
+    weights: dict[Path, int] = {}
+
+    def weight(value: Any, path: Path) -> int:
+        if isinstance(value, dict | list):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            return 1 + sum(weight(item, (*path, str(key))) for key, item in items)
+        if not isinstance(value, str):
+            return 1
+        return len(value) + sum(named(_meant(name, path)) for name in REFERENCE.findall(value))
+
+    def named(path: Path) -> int:
+        if path not in weights:
+            weights[path] = 0  # while it is being weighed; a circle is told by the library
+            weights[path] = weight(_at(config, path), path)
+        return min(weights[path], LARGEST)
+
+    for path, text in places:
+        if weight(text, path) >= LARGEST:
+            why = f"with all that it refers to it is longer than {LARGEST:,} characters"
+            raise Fault("CFG06", f"{'.'.join(path)} cannot be resolved", where=".".join(path), why=why)
+
+
+def _meant(name: str, path: Path) -> Path:
+    """The place that `a.b[0]` means, or `.b` (beside `path`), `..b` (a level above)."""
+    dots = len(name) - len(name.lstrip("."))
+    keys = tuple(name[dots:].replace("[", ".").replace("]", "").split("."))
+    return (*path[: max(len(path) - dots, 0)], *keys) if dots else keys
+
+
+def _at(config: Any, path: Path) -> Any:
+    """The value at a path; None where there is none."""
+    for key in path:
+        if isinstance(config, list):
+            config = config[int(key)] if key.isdecimal() and int(key) < len(config) else None
+        else:
+            config = config.get(key) if isinstance(config, dict) else None
+    return config
 
 
 def _fault(tree: Any, path: Path, text: str, positions: Mapping[Path, str]) -> Fault | None:
