@@ -130,17 +130,28 @@ def told(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program."""
     try:
         yield from batches
+    except (EOFError, ConnectionError) as error:  # what it had in hand when it was ended
+        raise _gone("it ended while it handed over a batch") from error
     except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        raise worker_is_gone(str(error).partition("\n")[0]) from error
+        if fault := lost_worker(error):
+            raise fault from error
+        raise
 
 
-def worker_is_gone(said: str) -> Fault:
-    """DAT12: a worker was ended from outside, or got no shared memory for its batches."""
+def lost_worker(error: BaseException) -> Fault | None:
+    """DAT12 for torch's error about a worker that was ended from outside or got no shared memory; None for others.
+
+    torch raises it as a signal handler as well, anywhere.
+    """
+    if not isinstance(error, RuntimeError) or "DataLoader worker" not in str(error):
+        return None
+    return _gone(str(error).splitlines()[0])
+
+
+def _gone(how: str) -> Fault:
     return Fault(
         "DAT12",
-        f"a process that reads images is gone: {said}",
+        f"a process that reads images is gone: {how}",
         where="data.params.num_workers",
         why="it had no memory left, or no shared memory (/dev/shm, small in containers) for its batches; "
         "or somebody ended it",

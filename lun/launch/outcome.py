@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.callbacks.peers import is_from_another_rank, lost_peer
 from lun.callbacks.stops import Stops
+from lun.data.loader import lost_worker
 from lun.data.sampler import Window
 from lun.launch import log as console
 from lun.launch.blame import fault_of
@@ -69,6 +70,8 @@ class Outcome:
     def _fault_of(self, error: BaseException) -> Fault | None:
         if isinstance(error, Fault):
             return error
+        if fault := lost_worker(error):
+            return fault
         if is_out_of_memory(error):
             return out_of_memory(self.trainer, self.model, self.window.batch_size, self.window.accumulate)
         if self.trainer.world_size > 1 and is_from_another_rank(error):

@@ -15,7 +15,7 @@ import torch
 from ldm.errors import Fault
 from ldm.position import Position
 from lun.data.keyed import Keyed
-from lun.data.loader import Loader, guard_worker, loader_settings
+from lun.data.loader import Loader, guard_worker, loader_settings, lost_worker
 from lun.data.sampler import Order, PositionBatchSampler, Window
 
 
@@ -130,11 +130,22 @@ class Dies:
         return {"image": torch.zeros(4, 4, 3), "caption": "x"}
 
 
-def test_a_worker_that_is_killed_is_told_with_its_fix():
-    loader = Loader(Keyed(Dies(), 0), [[(0, 0)], [(1, 1)], [(2, 2)]], num_workers=1)
+@pytest.fixture
+def calm(monkeypatch):
+    """torch's signal handler, which may raise anywhere in the test runner, is still: the loop finds out by itself."""
+    monkeypatch.setattr("torch.utils.data._utils.signal_handling._error_if_any_worker_fails", lambda: None)
+
+
+def test_a_worker_that_is_killed_is_told_with_its_fix(calm):
     with pytest.raises(Fault, match="DAT12") as caught:
-        list(loader)
+        list(Loader(Keyed(Dies(), 0), [[(0, 0)], [(1, 1)], [(2, 2)]], num_workers=1))
     assert "data.params.num_workers=0" in caught.value.fix
+
+
+def test_what_torch_raises_from_its_signal_handler_is_known_for_a_lost_worker():
+    fault = lost_worker(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))
+    assert fault is not None and fault.id == "DAT12" and "Killed" in fault.what
+    assert lost_worker(RuntimeError("another")) is None
 
 
 class Heavy(Dies):
@@ -146,7 +157,7 @@ def refuse_memory(*_: object) -> None:
     raise RuntimeError("unable to allocate shared memory(shm)")
 
 
-def test_a_worker_that_gets_no_shared_memory_ends_at_once_instead_of_being_waited_for(monkeypatch):
+def test_a_worker_that_gets_no_shared_memory_ends_at_once_instead_of_being_waited_for(monkeypatch, calm):
     monkeypatch.setattr("torch.multiprocessing.reductions.storage_from_cache", refuse_memory)
     monkeypatch.setattr(torch.UntypedStorage, "_share_fd_cpu_", refuse_memory)
     monkeypatch.setattr(torch.UntypedStorage, "_share_filename_cpu_", refuse_memory)
