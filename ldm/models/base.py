@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.models.averages import restore
 from ldm.models.clipping import require_clippable
+from ldm.models.frozen_since import leave_out_idle
 from ldm.models.loss_scale import LossScale
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
 from ldm.models.parts import ForwardUnit, PartSize, translate
@@ -307,6 +308,7 @@ class TrainedModel(LightningModule):
         rest = self.from_disk(rest)
         checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
+        leave_out_idle(checkpoint, self, self.parameter_groups)
         self._stored_settings = checkpoint.get("optimizer_settings", [])
         if self.model_ema is not None:  # strategies that restore after set-up built it already
             self._build_ema()

@@ -13,6 +13,7 @@ from torch import Tensor
 from ldm.checkpoint.write import write_safetensors
 from ldm.diffusion.conditioning import Conditioning
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.modules.encoders.sdxl import SDXLConditioner
 from ldm.modules.networks.unet import UNet
 from ldm.util import instantiate_from_config
 from lun.weights.opening import open_model
@@ -126,6 +127,37 @@ def test_a_run_of_xl_from_before_there_was_a_choice_keeps_the_encoded_empty_capt
     told = capsys.readouterr()
     assert (told.out + told.err).count("this run was trained with the encoded empty caption") == 1
     assert open_model(str(run)).model.unconditional == "empty caption"
+
+
+def test_a_run_that_trained_what_nothing_reads_goes_on_as_if_it_never_had(
+    lun: Lun,
+    xl_model: Path,
+    pictures: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its optimizer's state is kept by number; idle tensors lie amid the others, in a group with a rate of its own."""
+    line = ["--base", str(TINY), str(xl_model), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures), "-t"]
+    line += ["model.params.cond_stage_config.params.from_scratch=true", "model.params.cond_stage_trainable=true"]
+    line += ["model.params.cond_stage_lr_multiple=0.5", "model.params.scheduler_config.params.total_steps=3"]
+    assert lun(*line, "lightning.trainer.max_steps=3", base=False) == 0
+    expected = load(newest_run(tmp_path / "logs") / "checkpoints/last.ckpt")
+    with monkeypatch.context() as before:
+        before.setattr(SDXLConditioner, "idle", lambda self: [])
+        assert lun(*line, "lightning.trainer.max_steps=2", base=False) == 0
+    run = newest_run(tmp_path / "logs")
+    idle = load(run / "checkpoints/last.ckpt")["optimizer_settings"][0]["sizes"][1]
+    capsys.readouterr()
+    assert lun("-r", str(run), "-t", "lightning.trainer.max_steps=3", base=False) == 0
+    found = load(run / "checkpoints/last.ckpt")
+    assert found["optimizer_settings"][0]["sizes"][1] < idle
+    assert all(torch.equal(found["state_dict"][key], weight) for key, weight in expected["state_dict"].items())
+    for number, entry in expected["optimizer_states"][0]["state"].items():
+        assert all(torch.equal(found["optimizer_states"][0]["state"][number][key], entry[key]) for key in entry)
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("tensors have no optimizer state any more") == 1
+    assert "cond_stage_model.embedders.0.transformer.encoder.layers.1" in told.out + told.err
 
 
 def test_xl_samples(xl_model: Path, pictures: Path) -> None:
