@@ -45,7 +45,11 @@ TARGETS = {
         "ldm.diffusion.timesteps.Range",
         "ldm.diffusion.masks.RandomRectangles",
     ],
-    "Averaged weights (`model.params.ema_config`)": ["ldm.modules.ema.LitEma", "ldm.modules.ema_profiles.PowerDecay"],
+    "Averaged weights (`model.params.ema_config`)": [
+        "ldm.modules.ema.LitEma",
+        "ldm.modules.ema_profiles.PowerDecay",
+        "ldm.modules.ema_profiles.TrailingMean",
+    ],
     "Schedules (`model.params.scheduler_config`)": [
         "ldm.lr_scheduler.WarmupConstant",
         "ldm.lr_scheduler.WarmupCosine",

@@ -23,8 +23,8 @@ from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
-ADAMW = {"target": "torch.optim.AdamW", "params": {}}
-LIT_EMA = {"target": "ldm.modules.ema.LitEma", "params": {}}
+ADAMW: Recipe = {"target": "torch.optim.AdamW", "params": {}}
+LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
 class TrainedModel(LightningModule):
@@ -57,8 +57,10 @@ class TrainedModel(LightningModule):
         super().__init__()
         self.monitor = monitor
         self.use_ema = use_ema
-        self.ema_decay = ema_decay
-        self.ema_config = ema_config or LIT_EMA
+        self.ema_config: Recipe = ema_config or LIT_EMA
+        if ema_decay is not None:
+            params = dict(self.ema_config.get("params") or {}) | {"decay": ema_decay}
+            self.ema_config = {**self.ema_config, "params": params}
         self.optimizer_config = optimizer_config or ADAMW
         self.scheduler_config = scheduler_config
         self.ckpt_path = ckpt_path
@@ -246,8 +248,6 @@ class TrainedModel(LightningModule):
             "total_steps": self.trainer.max_steps if self.trainer.max_steps > 0 else None,
             "examples_per_step": getattr(getattr(self.trainer, "datamodule", None), "global_batch", None),
         }
-        if self.ema_decay is not None:
-            extra["decay"] = self.ema_decay
         if any(map(is_schedule_free, self.trainer.optimizers)):
             self.model_ema = ScheduleFree(self, self.trainer.optimizers)
         else:

@@ -31,9 +31,8 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
             if free and _falls(factors, max_steps):
                 raise _two_schedules(model.optimizer_config)
         if model.use_ema and _is_cheap(model.ema_config):
-            decay = {} if model.ema_decay is None else {"decay": model.ema_decay}
             length = {"total_steps": max_steps if max_steps > 0 else None, "examples_per_step": global_batch}
-            instantiate_from_config(model.ema_config, {"number": number}, **length, **decay)
+            instantiate_from_config(model.ema_config, {"number": number}, **length)
 
 
 def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:

@@ -17,7 +17,10 @@ LARGEST = 1_000_000
 
 
 def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> tuple[dict[str, Any], dict[Path, Fault]]:
-    """The configuration with every interpolation replaced, and a `Fault` CFG06 for each that stays as it is written."""
+    """The configuration with every interpolation replaced, and a `Fault` CFG06 for each that stays as it is written.
+
+    Raises `Fault` CFG06 for references that would grow without bounds.
+    """
     places = [(path, text) for path, text in _texts(config) if "${" in text]
     if not places:
         return config, {}

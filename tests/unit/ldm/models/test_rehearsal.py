@@ -22,3 +22,9 @@ def test_what_cannot_be_is_told_with_its_target(name: str, recipe: dict) -> None
         rehearse(tiny_model(scheduler_config=None, **{name: recipe}), 10, 2)
     assert told.value.id == "CFG08"
     assert recipe["target"] in told.value.what
+
+
+def test_the_decay_by_itself_goes_over_that_of_the_whole_recipe() -> None:
+    model = tiny_model(ema_decay=0.5, scheduler_config=None)
+    assert model.ema_config["params"] == {"decay": 0.5, "update_every": 2}
+    rehearse(model, 10, 2)
