@@ -73,7 +73,9 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
 def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
     """With what a constructor may be against its values; those of libraries raise whatever they like."""
     ours = definition(target).startswith(tuple(f"{name}." for name in PROJECT))
-    return (ValueError,) if ours else (ValueError, TypeError, AttributeError, LookupError, AssertionError)
+    if ours:
+        return (ValueError,)
+    return (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, AssertionError, NotImplementedError)
 
 
 def _refused(target: str, params: Mapping[str, Any], error: Exception) -> Fault:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support import bitsandbytes_stub
 from support.runs import TINY
 
 Lun = Callable[..., int]
@@ -160,3 +161,19 @@ def test_a_metric_that_is_missing_is_asked_for_by_its_own_name(lun: Lun, capsys:
     code, message = told(lun, capsys, "~model.params.monitor", validation)
     assert code == 2 and "ema_config" not in message
     assert "fix:   give it a value: model.params.monitor=VALUE" in message
+
+
+@pytest.mark.parametrize("mode", ["-t", "--check"])
+def test_an_optimizer_made_for_gpus_is_refused_on_a_cpu_where_it_cannot_step(
+    mode: str, lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eight_bit = ["model.params.optimizer_config.target=bitsandbytes.optim.AdamW8bit", "--accelerator", "cpu"]
+    bitsandbytes_stub.install(monkeypatch)
+    assert lun(*eight_bit, "--check") == 0  # it can where it can
+    bitsandbytes_stub.install(monkeypatch, refuses="no kernel for device cpu")
+    capsys.readouterr()
+    assert lun(*eight_bit, mode) == 5
+    told = capsys.readouterr().err
+    assert told.startswith("error[DEV06]: bitsandbytes.optim.AdamW8bit cannot step on a CPU")
+    assert "no kernel for device cpu" in told and "torch.optim.AdamW" in told
+    assert not (tmp_path / "logs").exists()

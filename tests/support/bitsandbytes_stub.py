@@ -2,17 +2,29 @@
 
 import sys
 import types
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
+from typing import Any
 
 import pytest
 import torch
 
 
-def install(monkeypatch: pytest.MonkeyPatch) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> None:
+    """With `refuses` its steps end in that error, as where a kernel is missing."""
     package, optim = types.ModuleType("bitsandbytes"), types.ModuleType("bitsandbytes.optim")
     package.__spec__ = ModuleSpec("bitsandbytes", None)
     kind = type("AdamW8bit", (torch.optim.AdamW,), {"__module__": "bitsandbytes.optim"})
+    if refuses:
+        monkeypatch.setattr(kind, "step", _raises(refuses))
     vars(optim)["AdamW8bit"] = kind
     vars(package)["optim"] = optim
     monkeypatch.setitem(sys.modules, "bitsandbytes", package)
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", optim)
+
+
+def _raises(message: str) -> Callable[..., None]:
+    def step(*arguments: Any) -> None:
+        raise NotImplementedError(message)
+
+    return step
