@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
 from lun.inspect.given import Given, read_given
@@ -16,6 +17,10 @@ from lun.launch import report
 from lun.launch.claim import claim_folder, writing_into
 from lun.launch.ending import reported
 from lun.launch.user_code import admit_user_code
+
+if TYPE_CHECKING:
+    from lun.data.local import Local
+    from lun.data.nothing_found import Unusable
 
 _ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
 
@@ -52,11 +57,12 @@ def _inspect(asked: argparse.Namespace) -> int:
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
     teller = logging.getLogger("lun.data.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words
-    if asked.output is None:
-        folder = claim_folder(folder, "-o")
     try:
+        data, refused = _look(given)
+        if asked.output is None:  # not before there is something to write
+            folder = claim_folder(folder, "-o")
         with writing_into(folder, "-o"):
-            return _report(given, folder, kinds)
+            return _report(given, data, refused, folder, kinds)
     finally:
         teller.setLevel(logging.NOTSET)
 
@@ -74,29 +80,34 @@ def _folder(output: str | None, source: str) -> Path:
     return folder
 
 
-def _report(given: Given, folder: Path, kinds: set[str]) -> int:
-    # These bring torch and Pillow along; whatever is wrong with the command line was told before.
+def _look(given: Given) -> tuple[Local | None, Unusable | None]:
+    """The data set, where it can be looked at, and what training would refuse it for."""
+    # This brings torch and Pillow along; whatever is wrong with the command line was told before.
     from lun.data.nothing_found import Unusable
-    from lun.inspect.rejected import write_rejected
-    from lun.inspect.write import write_report
 
     try:
         try:
-            data, refused = given.build(), None
+            return given.build(), None
         except Unusable as fault:
             if fault.id != "DAT04":
                 raise
-            data, refused = given.without_captions().build(), fault
+            return given.without_captions().build(), fault
     except Unusable as fault:
-        folder.mkdir(parents=True, exist_ok=True)
-        count = write_rejected(folder / "rejected.csv", fault.selection, unreadable=[])
-        print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
-        report.show([fault])
-        return report.exit_code(fault)
+        return None, fault
     except Fault as fault:
         raise _of_this_command(fault) from fault
-    for line in write_report(given, data, folder, kinds):
-        print(line)
+
+
+def _report(given: Given, data: Local | None, refused: Unusable | None, folder: Path, kinds: set[str]) -> int:
+    from lun.inspect.rejected import write_rejected
+    from lun.inspect.write import write_report
+
+    if data is not None:
+        for line in write_report(given, data, folder, kinds):
+            print(line)
+    elif refused is not None:
+        count = write_rejected(folder / "rejected.csv", refused.selection, unreadable=[])
+        print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
     if refused is None:
         return 0
     report.show([refused])

@@ -225,3 +225,11 @@ def test_what_a_header_shows_to_be_no_picture_is_rejected_for_that_reason(tmp_pa
     (root / "img" / "001.png").write_bytes(b"")
     rows = report_of(root, tmp_path, "--set", "data.params.train.params.metadata_params={min_size: 4}")[3]
     assert rows == [["img/001.png", "unreadable image", "empty file (0 bytes)"]]
+
+
+def test_a_folder_that_there_is_not_leaves_none_behind(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["nope"]) == 3
+    assert "error[DAT01]" in capsys.readouterr().err
+    assert run(["nope", "-o", "out"]) == 3
+    assert list(tmp_path.iterdir()) == []
