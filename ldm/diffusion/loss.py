@@ -45,16 +45,34 @@ class Huber:
         return near * (2 * error - near)
 
 
-squared = Squared()
+ExampleMean = Callable[[Tensor, Tensor | None], Tensor]
+"""(elements (b, c, h, w), mask (b, 1, h, w) of weights in [0, 1] or None) -> mean of each example (b,) float32."""
 
 
-def example_mean(elements: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The mean over all elements (b, c, h, w) of each example: (b,) float32.
+@configurable
+@dataclass(frozen=True)
+class MaskedMean:
+    """The mean over the masked area, and 0 where that is empty: an example counts the same however small its mask."""
 
-    With a mask (b, 1, h, w) of weights in [0, 1] it is the mean over the masked area, and 0 where that is empty.
+    def __call__(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None:
+            return elements.float().flatten(1).mean(1)
+        weights = mask.float().expand_as(elements)
+        return (elements.float() * weights).flatten(1).sum(1) / weights.flatten(1).sum(1).clamp_min(1e-6)
+
+
+@configurable
+@dataclass(frozen=True)
+class WholeMean:
+    """The mean over all pixels, where those outside of the mask cost nothing, as in sd-scripts' `--masked_loss`.
+
+    A mask of a tenth of the picture makes its example count a tenth.
     """
-    elements = elements.float()
-    if mask is None:
-        return elements.flatten(1).mean(1)
-    weights = mask.float().expand_as(elements)
-    return (elements * weights).flatten(1).sum(1) / weights.flatten(1).sum(1).clamp_min(1e-6)
+
+    def __call__(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        elements = elements.float()
+        return (elements if mask is None else elements * mask.float()).flatten(1).mean(1)
+
+
+squared = Squared()
+masked_mean = MaskedMean()

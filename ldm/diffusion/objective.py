@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.loss import ElementLoss, example_mean, squared
+from ldm.diffusion.loss import ElementLoss, ExampleMean, masked_mean, squared
 from ldm.diffusion.noise import Gaussian, NoiseLaw
 from ldm.diffusion.path import DDPMPath, corrupt
 from ldm.diffusion.prediction import Prediction, target
@@ -48,6 +48,7 @@ class Objective(nn.Module):
     noise       law of the noise
     weighting   weight of a noise level
     loss        cost of an error, element by element
+    mean        of these over a picture, where it has a mask
 
     Raises `Fault` CFG03 where eps is predicted on a path without terminal signal, since nothing follows from it there,
     and CFG08 where the weighting leaves that level out.
@@ -61,6 +62,7 @@ class Objective(nn.Module):
         noise: NoiseLaw = _WHITE,
         weighting: Weighting = uniform,
         loss: ElementLoss = squared,
+        mean: ExampleMean = masked_mean,
     ) -> None:
         super().__init__()
         self.path = path or DDPMPath()
@@ -69,6 +71,7 @@ class Objective(nn.Module):
         self.noise = noise
         self.weighting = weighting
         self.loss = loss
+        self.mean = mean
         if self.path.zero_terminal_snr:
             self._require_terminal_level()
 
@@ -112,6 +115,6 @@ class Objective(nn.Module):
         x_t = corrupt(x0.float(), noise, alpha, sigma)
         output = network(x_t.to(x0.dtype), t, cond)
         elements = self.loss(output.float(), target(self.prediction, x0.float(), noise, alpha, sigma))
-        simple = example_mean(elements, mask)
+        simple = self.mean(elements, mask)
         weighted = self.weighting(alpha, sigma, self.prediction) * simple
         return Losses(t, simple, weighted if weight is None else weight.float() * weighted)

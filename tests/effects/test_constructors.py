@@ -18,7 +18,7 @@ from torch import nn
 import ldm
 import lun
 from ldm.admission import DRAWER, refusal
-from ldm.diffusion.loss import Absolute
+from ldm.diffusion.loss import Absolute, WholeMean
 from ldm.diffusion.masks import RandomRectangles
 from ldm.diffusion.noise import Offset
 from ldm.diffusion.objective import Objective
@@ -114,6 +114,7 @@ OTHER: Mapping[str, Any] = {
     "noise": Offset(0.5),
     "weighting": MinSNR(),
     "loss": Absolute(),
+    "mean": WholeMean(),
     "mask": RandomRectangles(),
     "objective": Objective(prediction="v"),
     "profile": PowerDecay(0.2),

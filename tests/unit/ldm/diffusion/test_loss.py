@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ldm.diffusion.loss import Absolute, Huber, Squared, example_mean
+from ldm.diffusion.loss import Absolute, Huber, MaskedMean, Squared, WholeMean
 
 ERRORS = torch.tensor([-3.0, -0.1, 0.0, 0.05, 0.1, 2.0])
 ZERO = torch.zeros(6)
@@ -27,30 +27,43 @@ def test_huber_pulls_no_harder_than_twice_delta() -> None:
 
 def test_the_mean_is_taken_for_each_example() -> None:
     elements = torch.arange(16.0).reshape(2, 2, 2, 2)
-    assert example_mean(elements).tolist() == [3.5, 11.5]
+    assert MaskedMean()(elements).tolist() == [3.5, 11.5]
 
 
 def test_the_mean_of_half_precision_is_taken_in_float32() -> None:
     elements = torch.full((1, 1, 64, 64), 60000.0, dtype=torch.float16)
-    means = example_mean(elements)
+    means = MaskedMean()(elements)
     assert means.dtype == torch.float32
     assert means.item() == pytest.approx(60000)
 
 
 def test_a_mask_leaves_only_the_masked_area() -> None:
     elements = torch.tensor([[[[1.0, 100.0]], [[3.0, 100.0]]]])  # (1, 2, 1, 2)
-    assert example_mean(elements, torch.tensor([[[[1.0, 0.0]]]])).item() == pytest.approx(2.0)
+    assert MaskedMean()(elements, torch.tensor([[[[1.0, 0.0]]]])).item() == pytest.approx(2.0)
 
 
 def test_a_soft_mask_weighs_the_elements() -> None:
     elements = torch.tensor([[[[1.0, 5.0]]]])
-    assert example_mean(elements, torch.tensor([[[[1.0, 0.25]]]])).item() == pytest.approx((1 + 1.25) / 1.25)
+    assert MaskedMean()(elements, torch.tensor([[[[1.0, 0.25]]]])).item() == pytest.approx((1 + 1.25) / 1.25)
 
 
 def test_a_full_mask_changes_nothing() -> None:
     elements = torch.arange(12.0).reshape(2, 3, 1, 2)
-    torch.testing.assert_close(example_mean(elements, torch.ones(2, 1, 1, 2)), example_mean(elements))
+    torch.testing.assert_close(MaskedMean()(elements, torch.ones(2, 1, 1, 2)), MaskedMean()(elements))
 
 
 def test_an_empty_mask_costs_nothing() -> None:
-    assert example_mean(torch.ones(1, 2, 2, 2), torch.zeros(1, 1, 2, 2)).item() == 0.0
+    assert MaskedMean()(torch.ones(1, 2, 2, 2), torch.zeros(1, 1, 2, 2)).item() == 0.0
+
+
+def test_over_the_whole_a_mask_of_a_tenth_counts_a_tenth_of_what_its_area_costs() -> None:
+    elements, mask = torch.rand(2, 3, 4, 5), torch.zeros(2, 1, 4, 5)
+    mask[:, :, 1, :2] = 1.0
+    torch.testing.assert_close(WholeMean()(elements, mask), 0.1 * MaskedMean()(elements, mask))
+    torch.testing.assert_close(WholeMean()(elements, mask), elements[:, :, 1, :2].sum((1, 2)) / 60)
+
+
+def test_over_the_whole_an_example_without_a_mask_is_the_plain_mean() -> None:
+    elements = torch.rand(2, 3, 4, 5)
+    torch.testing.assert_close(WholeMean()(elements), elements.mean((1, 2, 3)))
+    torch.testing.assert_close(WholeMean()(elements, torch.ones(2, 1, 4, 5)), MaskedMean()(elements))
