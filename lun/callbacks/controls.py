@@ -31,7 +31,7 @@ COMMANDS = ("save", "sample", "validate", "stop")
 class Controls(AtStepBoundary):
     """Carries out `control/save`, `sample`, `validate` and `stop`; what the files hold does not matter.
 
-    save      writes `checkpoints/asked/gs=....ckpt`, which is kept
+    save      writes `checkpoints/asked/step-....ckpt`, which is kept
     sample    lets the image loggers draw at this step
     validate  validates at the end of the step that begins
     stop      ends the run as Ctrl-C does, with `last.ckpt`
@@ -108,7 +108,7 @@ class Controls(AtStepBoundary):
         if not weights_are_finite(pl_module):
             raise not_finite(trainer, step)
         folder = run_directory(trainer) / "checkpoints" / "asked"
-        path = left_alone(folder / f"gs={step:06d}.ckpt", follower(trainer).attempt)
+        path = left_alone(folder / f"step-{step:06d}.ckpt", follower(trainer).attempt)
         if failure := write_checkpoint(trainer, path):
             log.warning(could_not_save(trainer, path, failure, "ask again with control/save").render("warning"))
         else:

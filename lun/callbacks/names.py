@@ -1,4 +1,4 @@
-"""File names of checkpoints: templates such as `monitor/loss={val/loss_simple_ema:.3f} gs={step:06d}`."""
+"""File names of checkpoints: templates such as `monitor/step-{step:06d}-loss-{val/loss_simple_ema:.3f}`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,5 +49,5 @@ def check_template(template: str) -> None:
             "CFG08",
             f"cannot make file names from {template!r}: {error}",
             where="lightning.callbacks: filename of a checkpoint",
-            fix='"every e={epoch:04d} gs={step:06d}", or a metric such as {val/loss_simple:.3f}',
+            fix='"every/step-{step:06d}", or a metric such as {val/loss_simple:.3f}',
         ) from error

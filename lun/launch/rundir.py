@@ -82,7 +82,7 @@ class RunDirectory:
         *,
         now: datetime,
     ) -> "RunDirectory":
-        """A new directory `<logdir>/[base name of data_root]<now>[_<name>]<postfix>`; an existing one is never reused.
+        """A new directory `<logdir>/[<data folder>_]<now>[_<name>]<postfix>`; an existing one is never reused.
 
         Rank 0 makes it and leaves its path in the environment, from which the other ranks take it: those that Lightning
         starts inherit it, those of another launcher need it set for all beforehand.
@@ -91,7 +91,8 @@ class RunDirectory:
         if process_rank() != 0:
             return cls(_told(chosen))
         prefix = Path(os.path.normpath(data_root)).name if datadir_in_name and data_root else ""
-        wanted = logdir / f"{prefix}{stamp(now)}{'_' if name else ''}{name}{postfix}"
+        parts = [part for part in (prefix, stamp(now), name) if part]
+        wanted = logdir / f"{'_'.join(parts)}{postfix}"
         if chosen and not Path(chosen).exists():
             wanted = Path(chosen)
         run = cls(claim_folder(wanted, "--logdir").absolute())

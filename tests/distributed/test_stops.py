@@ -38,7 +38,7 @@ def test_commands_to_a_running_training_are_carried_out_by_all_ranks_at_the_same
     words = tiny(pictures, *TWO, asked, *beside, f"data.params.validation={json.dumps(validation)}")
     assert ranks(train, tmp_path, words) == [130, 130]
     run = newest_run(tmp_path)
-    assert load(run / "checkpoints/asked/gs=000002.ckpt")["lun"]["position"]["step"] == 2
+    assert load(run / "checkpoints/asked/step-000002.ckpt")["lun"]["position"]["step"] == 2
     assert last(tmp_path)["lun"]["position"]["step"] == 4
     assert len(list(run.glob("images/samples/samples_r-0_gs-000002*"))) == 1
     assert [step for step, row in rows(tmp_path).items() if "val/loss_simple_ema" in row] == [3]

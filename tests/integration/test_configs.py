@@ -101,7 +101,7 @@ def test_one_line_fine_tunes_on_ones_own_folder(read: Read) -> None:
     config = read("sd15", "bf16")
     assert config["lightning"]["trainer"]["precision"]["target"] == "lun.strategies.precision.Bf16Mixed"
     assert config["lightning"]["trainer"]["max_epochs"] == 10
-    assert {"every-2k-steps", "periodic/e={epoch:04d} gs={step:06d}"} <= {
+    assert {"every-2k-steps", "periodic/step-{step:06d}"} <= {
         (callback.get("params") or {}).get("filename") for callback in config["lightning"]["callbacks"].values()
     }
     assert config["model"]["params"]["ckpt_path"] == "stable-diffusion-v1-5/stable-diffusion-v1-5"

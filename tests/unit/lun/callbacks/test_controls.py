@@ -44,9 +44,9 @@ def commands(root: Path) -> list[str]:
 def test_save_writes_a_file_of_its_own_at_the_next_step(controlled, tmp_path, accumulate, caplog):
     controlled(5, Ask(1, "save"), Ask(3, "save"), accumulate=accumulate).fit()
     asked = sorted(path.name for path in (tmp_path / "checkpoints/asked").glob("*.ckpt"))
-    assert asked == ["gs=000002.ckpt", "gs=000004.ckpt"]
-    assert peek(tmp_path / "checkpoints/asked/gs=000002.ckpt")["lun"]["position"]["step"] == 2
-    assert "control/save: saved checkpoints/asked/gs=000002.ckpt at step 2" in caplog.text
+    assert asked == ["step-000002.ckpt", "step-000004.ckpt"]
+    assert peek(tmp_path / "checkpoints/asked/step-000002.ckpt")["lun"]["position"]["step"] == 2
+    assert "control/save: saved checkpoints/asked/step-000002.ckpt at step 2" in caplog.text
     assert commands(tmp_path) == []
 
 
@@ -61,7 +61,7 @@ def test_a_save_that_fails_is_told_and_not_tried_for_ever(controlled, tmp_path, 
 
     monkeypatch.setattr(AtomicIO, "save_checkpoint", save)
     controlled(5, Ask(1, "save")).fit()
-    assert tries == ["gs=000002.ckpt", "last.ckpt"]
+    assert tries == ["step-000002.ckpt", "last.ckpt"]
     assert "ask again with control/save" in caplog.text
     assert commands(tmp_path) == []
 
@@ -109,7 +109,7 @@ def test_sample_without_an_image_logger_says_so(controlled, tmp_path, caplog):
 def test_several_commands_at_once_are_all_carried_out(controlled, tmp_path):
     tiny = controlled(9, Ask(2, "save", "stop")).fit()
     assert tiny.module.position.step == 3
-    assert (tmp_path / "checkpoints/asked/gs=000003.ckpt").exists()
+    assert (tmp_path / "checkpoints/asked/step-000003.ckpt").exists()
     assert commands(tmp_path) == []
 
 
@@ -163,7 +163,7 @@ class Make(Callback):
 @pytest.mark.parametrize("filled", [False, True])
 def test_a_folder_in_the_place_of_a_command_is_carried_out_once(controlled, tmp_path, filled, caplog):
     controlled(5, Make("save", filled)).fit()
-    assert [path.name for path in (tmp_path / "checkpoints/asked").glob("*.ckpt")] == ["gs=000002.ckpt"]
+    assert [path.name for path in (tmp_path / "checkpoints/asked").glob("*.ckpt")] == ["step-000002.ckpt"]
     assert ("control/save cannot be removed" in caplog.text) == filled
 
 

@@ -27,7 +27,7 @@ def no_launcher(monkeypatch):
         ({"name": "demo"}, "2026-11-20T11-13-02_demo"),
         ({"name": "demo", "postfix": "-a"}, "2026-11-20T11-13-02_demo-a"),
         ({"name": ""}, "2026-11-20T11-13-02"),
-        ({"name": "v1", "data_root": "/in/pony/", "datadir_in_name": True}, "pony2026-11-20T11-13-02_v1"),
+        ({"name": "v1", "data_root": "/in/pony/", "datadir_in_name": True}, "pony_2026-11-20T11-13-02_v1"),
         ({"name": "v1", "data_root": "/in/pony/", "datadir_in_name": False}, "2026-11-20T11-13-02_v1"),
     ],
 )
