@@ -107,10 +107,10 @@ def settle_interval(update_every: int | str, profiles: Sequence[Profile], steps:
         interval = min(largest_interval(profile, steps) for profile in profiles)
         error = max(profile.interval_error(interval, steps or math.inf) for profile in profiles)
         log.info(
-            "the EMA is updated every %d steps (auto); against every step that moves it by about %.2g %% of its "
+            "the EMA is updated every %d steps (auto); against every step that moves it by about %s of its "
             "distance to the weights",
             interval,
-            100 * error,
+            _percent(error),
         )
         return interval
     if not isinstance(update_every, int) or isinstance(update_every, bool) or update_every < 1:
@@ -130,9 +130,14 @@ def tell_if_wide(interval: int, profiles: Sequence[Profile], steps: int | None) 
         return
     harmless = min(profile.interval_bound(length) for profile in profiles)
     log.info(
-        "note: update_every: %d moves the EMA by about %.2g %% of its distance to the weights, against an update every "
+        "note: update_every: %d moves the EMA by about %s of its distance to the weights, against an update every "
         "step; at most %d would be harmless",
         interval,
-        100 * error,
+        _percent(error),
         max(1, math.floor(harmless * (1 + 1e-9))),
     )
+
+
+def _percent(share: float) -> str:
+    """Two digits below 100 %, and whole percents from there on."""
+    return f"{100 * share:{'.2g' if share < 0.995 else '.0f'}} %"

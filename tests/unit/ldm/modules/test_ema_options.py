@@ -156,6 +156,12 @@ def test_an_interval_that_is_too_wide_for_the_decay_is_told_with_a_harmless_one(
     assert "moves the EMA by about 4.5 % of its distance" in caplog.text and "at most 1 would be" in caplog.text
 
 
+def test_an_interval_that_is_wider_than_the_horizon_is_told_in_plain_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    LitEma(network(), decay=0.9, warmup=False, update_every=51)
+    assert "by about 250 % of its distance" in caplog.text
+
+
 @pytest.mark.parametrize("how", [{"update_every": 1}, {"decay": 0.9999}, {"decay": 0.9995, "update_every": 100}])
 def test_of_an_interval_that_costs_little_nothing_is_told(caplog: pytest.LogCaptureFixture, how: dict) -> None:
     caplog.set_level(logging.INFO)

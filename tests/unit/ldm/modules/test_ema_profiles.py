@@ -95,6 +95,12 @@ def test_width_to_exponent_and_back_is_the_identity(sigma_rel: float) -> None:
     assert sigma_rel_of_gamma(gamma_of_sigma_rel(sigma_rel)) == pytest.approx(sigma_rel, rel=1e-12)
 
 
+@pytest.mark.parametrize("gamma", [5.0, 10.0])
+def test_an_exponent_given_as_a_width_is_answered_by_its_width(gamma: float) -> None:
+    with pytest.raises(ValueError, match=f"gamma = {gamma:g} is the width {sigma_rel_of_gamma(gamma):.4f}"):
+        gamma_of_sigma_rel(gamma)
+
+
 @pytest.mark.parametrize(("sigma_rel", "gamma"), [(0.05, 16.97), (0.10, 6.94), (12**-0.5, 0.0)])
 def test_published_pairs_of_width_and_exponent_hold(sigma_rel: float, gamma: float) -> None:
     assert gamma_of_sigma_rel(sigma_rel) == pytest.approx(gamma, abs=5e-3)
