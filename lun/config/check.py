@@ -11,7 +11,7 @@ from lun.config.load import COMMAND_LINE, Merged
 from lun.config.recipes import RecipeCheck
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL
-from lun.config.top_level import TOP_LEVEL
+from lun.config.top_level import PLACES, TOP_LEVEL
 
 SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
 
@@ -31,7 +31,7 @@ def check(merged: Merged) -> list[Fault]:
         else:
             recipes.check(value, (name,), slot)
     _check_numbers(merged, recipes)
-    _check_sections_of_command_line(merged, recipes)
+    _check_sections(merged, recipes)
     check_lightning(merged.config.get("lightning"), recipes)
     return recipes.faults
 
@@ -39,19 +39,30 @@ def check(merged: Merged) -> list[Fault]:
 def warnings(merged: Merged) -> list[str]:
     """One sentence for each top-level key that nothing reads; keys that start with `x-` are free."""
     found = []
-    for key in merged.config:
-        if key not in TOP_LEVEL and not key.startswith("x-"):
+    for key in _unread(merged):
+        if key not in PLACES:
             near = nearest(key, TOP_LEVEL)
             hint = f"did you mean {near}?" if near else f"write x-{key} for a section that only holds anchors"
             found.append(f"{merged.where((key,))}: the top-level section {key} is not read; {hint}")
     return found
 
 
-def _check_sections_of_command_line(merged: Merged, recipes: RecipeCheck) -> None:
-    """An old file may hold more than is read; who has just typed a setting means it to be read."""
-    for key in merged.config:
-        if key not in TOP_LEVEL and not key.startswith("x-") and merged.where((key,)) == COMMAND_LINE:
+def _check_sections(merged: Merged, recipes: RecipeCheck) -> None:
+    """An old file may hold more than is read; who typed a setting, or copied a section without its place, means it."""
+    for key in _unread(merged):
+        if merged.where((key,)) == COMMAND_LINE:
             recipes.unknown_keys({key: None}, TOP_LEVEL, (), "the configuration")
+        elif key in PLACES:
+            recipes.add(
+                "CFG03",
+                f"the section {key} stands at the top of a file, where nothing reads it",
+                (key,),
+                fix=f"write it as {PLACES[key]}, below the sections of that name; x-{key} if it only holds anchors",
+            )
+
+
+def _unread(merged: Merged) -> list[str]:
+    return [key for key in merged.config if key not in TOP_LEVEL and not key.startswith("x-")]
 
 
 def _check_numbers(merged: Merged, recipes: RecipeCheck) -> None:

@@ -215,6 +215,10 @@ def _syntax_fix(problem: str) -> str:
         return "check the indentation, or put text that contains a colon in quotes"
     if "cannot start any token" in problem:
         return "put text that starts with a special character in quotes"
+    if "undefined alias" in problem:
+        return (
+            "an anchor holds within its own file: write the value itself, or ${path.to.it} of the merged configuration"
+        )
     if "could not determine a constructor" in problem:
         return "remove the tag that starts with an exclamation mark"
     return ""

@@ -10,6 +10,7 @@ from ldm.admission import grant
 from ldm.util import Recipe
 from lun.config.check import check, warnings
 from lun.config.load import load_layers
+from lun.config.top_level import PLACES
 
 
 class Metadata(TypedDict, total=False):
@@ -305,6 +306,16 @@ def test_other_sections_are_warned_of_and_free_ones_are_not(tmp_path):
     first, second = warnings(load_layers([str(file)]))
     assert first.endswith("the top-level section modle is not read; did you mean model?")
     assert "x-train_metadata_params" in second
+
+
+@pytest.mark.parametrize(("section", "place"), PLACES.items())
+def test_a_section_that_was_copied_without_its_place_is_refused_with_it(tmp_path, section, place):
+    file = tmp_path / "c.yaml"
+    file.write_text(f"{CONFIG}\n{section}: {{}}\n")
+    merged = load_layers([str(file)])
+    (fault,) = check(merged)
+    assert fault.id == "CFG03" and f"the section {section} " in fault.what and f"write it as {place}," in fault.fix
+    assert warnings(merged) == []
 
 
 def test_parameters_of_mappings_are_walked(faults):

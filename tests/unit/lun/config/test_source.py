@@ -76,6 +76,13 @@ def test_a_tab_is_explained_with_the_line_that_holds_it():
     assert "TAB" in caught.value.why
 
 
+def test_an_alias_without_its_anchor_is_told_with_what_to_write_instead():
+    with pytest.raises(Fault) as caught:
+        parse("lightning:\n  callbacks: {best: {params: {monitor: *monitor}}}\n", "configs/pony.yaml")
+    assert caught.value.id == "CFG02" and "monitor" in caught.value.why
+    assert "an anchor holds within its own file" in caught.value.fix
+
+
 @pytest.mark.parametrize(
     "text",
     [
