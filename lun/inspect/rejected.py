@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ldm.errors import Fault
+from lun.data.held import open_file
 from lun.data.images import header_size
 from lun.data.selection import Selection
 
@@ -34,7 +36,21 @@ def _detail(selection: Selection, step: str, row: int) -> str:
             header_size(selection.root / table.path[row])
         except Fault as fault:
             return fault.why
-    return table.source[row] + (f":{table.line[row]}" if table.line[row] else "")
+    source = table.source[row] + (f":{table.line[row]}" if table.line[row] else "")
+    why = _no_json(selection.root / table.source[row]) if step == "unreadable" and not table.line[row] else ""
+    return f"{source}: {why}" if why else source
+
+
+def _no_json(path: Path) -> str:
+    """Why a file that describes one picture is not read."""
+    try:
+        with open_file(path) as file:
+            json.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "not a map of keys and values"
 
 
 def write_rejected(path: Path, selection: Selection, unreadable: Sequence[Row]) -> int:

@@ -55,6 +55,22 @@ def test_rejected_csv_has_each_picture_with_its_reason_and_source(board, tmp_pat
     assert len(rows) == 1 + 5 + 1 + 1
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{\n# tags of the image\n"tags": ["solo"]}', "double quotes: line 2"),
+        ("", "line 1 column 1"),
+        ("[1]", "not a map"),
+    ],
+)
+def test_a_description_that_is_no_json_is_rejected_with_the_reason(board, tmp_path, text, why):
+    (board / "metadata" / "0.json").write_text(text)
+    run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--json"])
+    rows = (tmp_path / "out" / "rejected.csv").read_text().splitlines()
+    (told,) = [row for row in rows if "unreadable descriptions" in row]
+    assert "metadata/0.json: " in told and why in told
+
+
 def test_report_json_holds_the_waterfall(board, tmp_path):
     run([str(board), "--base", config(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "--json"])
     found = json.loads((tmp_path / "out" / "report.json").read_text())
