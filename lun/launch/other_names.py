@@ -105,6 +105,8 @@ _ATTENTION = Here(say="nothing to say: torch's fused attention is always used")
 _ALWAYS = Here(say="nothing to say: TensorBoard and metrics.jsonl are always written")
 _FOUND = Here(say="nothing to say: it is found")
 _ADAPTER = Here(say="there are no adapters (LoRA) here: the whole network is fine-tuned")
+_IN_MAIN_MEMORY = Here(say="nothing to say: averaged weights lie in main memory, and are copied there beside training")
+_IN_ONE_PASS = Here(say="nothing to say: an update reads and writes all averaged weights once")
 _VAE = _setting("model.params.first_stage_config.params.ckpt_path", "vae.safetensors")
 _BUCKETS = Here(base=("buckets",))
 _CHECKPOINTING = Here(say="nothing to say: it is on; --base no-checkpointing turns it off")
@@ -157,6 +159,11 @@ OTHERS: Mapping[str, Here] = {
     "train_text_encoder": _CONTEXT,
     "use_ema": Here(("model.params.use_ema=true",)),
     "ema_decay": _setting("model.params.ema_decay", "0.999"),
+    "ema_update_interval": _setting("model.params.ema_config.params.update_every", "10"),
+    "ema_device": _setting("model.params.ema_config.params.device", "cpu"),
+    **dict.fromkeys(("offload_ema", "ema_cpu_only"), _IN_MAIN_MEMORY),
+    **dict.fromkeys(("foreach_ema", "ema_foreach", "ema_foreach_disable", "disable_foreach_ema"), _IN_ONE_PASS),
+    "max_shard_size": Here(say="of an export: python -m lun.convert RUN DIR --to diffusers --max-shard-size 2GB"),
     "random_flip": _FLIP,
     "flip_aug": _FLIP,
     "center_crop": Here(say="nothing to say: the centre is what is cut"),

@@ -87,3 +87,9 @@ def test_an_option_that_is_written_as_a_setting_is_answered_by_the_option(word, 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "fp32", "float16", "bfloat16", "16", "32"])
 def test_precisions_are_known_by_the_names_of_other_trainers(precision, capsys):
     assert run(["-b", "sd15", "--data_root", "a", "--precision", precision, "--check"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--offload_ema", "--foreach_ema", "--ema_cpu_only", "--max_shard_size"])
+def test_words_about_averages_that_ask_for_nothing_here_are_told_so(word):
+    fault = refused(["-b", "sd15", word])
+    assert "of other trainers" in fault.what and ("nothing to say" in fault.why or "lun.convert" in fault.why)
