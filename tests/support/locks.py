@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ FORKS = multiprocessing.get_context("fork")
 
 def hold(run: Path, pipe: Any) -> None:
     """A process that holds the lock until it is told to end, or is sent SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has the handlers of whoever ran before in this process
     RunLock(run).take()
     pipe.send(os.getpid())
     pipe.recv()
