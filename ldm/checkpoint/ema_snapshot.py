@@ -21,9 +21,11 @@ from torch import Tensor
 from ldm.checkpoint.read import hash_of_tensors
 from ldm.checkpoint.write import HASH, write_safetensors
 from ldm.errors import Fault
+from ldm.plain import fits, parse_json, record_of
 
 FORMAT = "ema-snapshot-1"
 KIND = "delta-fp16-pow2"
+LARGEST_EXPONENT = 300  # beyond what a float32 and its difference can have
 _LARGEST = 15  # differences are scaled below 2^15, half of what fp16 can hold
 
 
@@ -92,8 +94,8 @@ class Snapshot(TensorFile):
             found = f"{self.metadata.get('format')}, {self.metadata.get('kind')}"
             raise Fault("MOD02", f"{path} is not a snapshot of an EMA", why=f"its format is {found}")
         try:
-            self.about = About(**json.loads(self.metadata["about"]))
-            self._exponents: dict[str, int] = json.loads(self.metadata["exponents"])
+            self.about = record_of(About, parse_json(self.metadata["about"]))
+            self._exponents = _exponents_in(parse_json(self.metadata["exponents"]))
             if self._exponents.keys() != set(self) or self.metadata["crc32"] != _checksum(self.metadata):
                 raise ValueError("it does not match its checksum")
         except (KeyError, ValueError, TypeError) as error:
@@ -129,6 +131,12 @@ def write_snapshot(path: Path, average: Mapping[str, Tensor], base: Mapping[str,
     }
     metadata["crc32"] = _checksum(metadata)
     write_safetensors(path, differences, metadata)
+
+
+def _exponents_in(found: object) -> dict[str, int]:
+    if not fits(found, dict[str, int]) or any(abs(exponent) > LARGEST_EXPONENT for exponent in found.values()):  # type: ignore[attr-defined]
+        raise ValueError("its exponents are no powers of two")
+    return found  # type: ignore[return-value]
 
 
 def _checksum(metadata: Mapping[str, str]) -> str:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ldm.checkpoint.anatomy import Kind
 from ldm.checkpoint.model import V_MARKER, ZERO_SNR_MARKER, PredictionType
 from ldm.checkpoint.parts import UNET
 from ldm.checkpoint.state import State
+from ldm.plain import parse_yaml, read_plain_text
 
 TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"
 SPREAD_OF_V = 0.09  # of these numbers in the published 2.x models: above it v, below it eps
@@ -49,7 +48,7 @@ def _written_beside(file: Path) -> PredictionType | None:
     if not file.is_file():
         return None
     try:
-        params = yaml.safe_load(file.read_text(encoding="utf-8"))["model"]["params"]
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):  # another program's file
+        params = parse_yaml(read_plain_text(file))["model"]["params"]
+    except (ValueError, KeyError, TypeError, OSError):  # another program's file
         return None
-    return WORDS.get(str(params.get("parameterization", "eps")))
+    return WORDS.get(str(params.get("parameterization", "eps"))) if isinstance(params, dict) else None

@@ -1,6 +1,5 @@
 """A model out into the world: a single file or a pipeline's folder, whole or not at all, never over something else."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from ldm.checkpoint.write import (
     write_torch,
 )
 from ldm.errors import Fault
+from ldm.plain import read_json
 
 Layout = Literal["ldm", "diffusers"]
 MARK = "lun.json"
@@ -164,7 +164,7 @@ def _foreign(path: Path) -> str:
     if not held and not any(path.iterdir()):
         return ""
     try:
-        listed = set(json.loads((path / MARK).read_text(encoding="utf-8"))["files"])
+        listed = set(read_json(path / MARK)["files"])
     except (OSError, ValueError, TypeError, KeyError):
         return f"this program did not write it (it holds no {MARK})"
     others = sorted(held - listed - {MARK})

@@ -24,7 +24,8 @@ from ldm.checkpoint.modelspec import side
 from ldm.checkpoint.parts import FIRST_STAGE, UNET
 from ldm.checkpoint.read import read_state_dict
 from ldm.checkpoint.sharding import write_shards
-from ldm.checkpoint.source import find_source, read_config
+from ldm.checkpoint.sniff import METADATA, safetensors_header
+from ldm.checkpoint.source import find_source, read_config, read_json
 from ldm.checkpoint.state import State
 from ldm.checkpoint.text_keys import BELOW
 from ldm.checkpoint.write import Types, write_safetensors
@@ -124,9 +125,7 @@ def unplaced(model: Model) -> State:
 
 def read_metadata(file: Path) -> dict[str, str]:
     """The texts in the header of a safetensors file; {} where it has none."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        return dict(json.loads(stream.read(length)).get("__metadata__") or {})
+    return dict(safetensors_header(file).get(METADATA, {}))
 
 
 def scheduler_config(facts: Facts) -> dict[str, Any]:
@@ -151,8 +150,8 @@ def _facts(folder: Path) -> Facts:
     names = ("unet", "vae", "text_encoder", "text_encoder_2")
     configs = {name: read_config(folder / name) for name in names if (folder / name).is_dir()}
     file = folder / "scheduler" / "scheduler_config.json"
-    stored = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    zeros = json.loads((folder / INDEX).read_text(encoding="utf-8")).get(ZEROS)
+    stored = read_json(file) if file.is_file() else {}
+    zeros = read_json(folder / INDEX).get(ZEROS)
     scheduler = {key: stored[key] for key in (*SCHEDULER, "rescale_betas_zero_snr", "trained_betas") if key in stored}
     prediction = scheduler.pop("prediction_type", "epsilon")
     scheduler = {key: value for key, value in scheduler.items() if SCHEDULER.get(key) != value and value is not None}
@@ -180,9 +179,7 @@ def _files(folder: Path, kind: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _holds_tensors(file: Path) -> bool:
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        return bool(set(json.loads(stream.read(length))) - {"__metadata__"})
+    return bool(safetensors_header(file).keys() - {METADATA})
 
 
 def _write_unet(model: Model, folder: Path, how: Storing) -> None:

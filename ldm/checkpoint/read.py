@@ -17,8 +17,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
+from ldm.checkpoint.pickles import require_bounded
 from ldm.checkpoint.shards import Shards, not_whole, with_tensors
-from ldm.checkpoint.sniff import bare_pickle, readable_size, require_undamaged, sniff
+from ldm.checkpoint.sniff import PICKLE, bare_pickle, readable_size, require_undamaged, sniff
+from ldm.checkpoint.spread import Spread
 from ldm.checkpoint.state import State
 from ldm.checkpoint.write import HASH
 from ldm.errors import Fault
@@ -26,6 +28,8 @@ from ldm.errors import Fault
 log = logging.getLogger(__name__)
 
 ENDINGS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin")
+SMALL = 1 << 20  # bytes below which nobody minds a number that is repeated
+LEGACY_PICKLES = 5  # mark, version, machine, content, names of the storages
 FRAMEWORKS = ("pytorch_lightning.", "lightning.")
 WRAPPERS = re.compile(r"^(?:module\.)+|_orig_mod\.")
 
@@ -144,7 +148,19 @@ def _named(content: Mapping[Any, Any], path: Path) -> State:
     state = {WRAPPERS.sub("", str(key)): value for key, value in content.items() if isinstance(value, Tensor)}
     if not state:
         raise Fault("MOD02", f"{path} is not a checkpoint: it holds no named tensors", why=f"found {_outline(content)}")
+    if unreal := next((key for key, value in state.items() if not _is_stored(value)), None):
+        why = f"{unreal} is larger than what is stored of it, or of a kind that is no plain table of numbers"
+        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=why)
     return state
+
+
+def _is_stored(tensor: Tensor) -> bool:
+    """Whether a tensor has its numbers, each in a place of its own: a stride of 0 makes terabytes out of one number."""
+    if tensor.is_meta or isinstance(tensor, Spread):
+        return True
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return False
+    return tensor.numel() * tensor.element_size() <= max(tensor.untyped_storage().nbytes(), SMALL)
 
 
 def _header_text(path: Path) -> Mapping[str, str]:
@@ -181,6 +197,7 @@ def read_torch(path: Path, mapped: bool = True) -> Any:
     zipped = zipfile.is_zipfile(path)
     try:
         with safe_globals(_framework_stubs(path) if zipped else []):
+            _require_bounded(path, zipped)
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
     except UnpicklingError as error:
         names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
@@ -190,6 +207,20 @@ def read_torch(path: Path, mapped: bool = True) -> Any:
     except Exception as error:  # damage can make the readers of zip files and pickles fail in any way
         why = str(error).split("\n")[0] or type(error).__name__
         raise Fault("MOD02", f"{path} is not a whole checkpoint", why=why) from error
+
+
+def _require_bounded(path: Path, zipped: bool) -> None:
+    """Raise ValueError for a file whose pickles would grow without end while they are read."""
+    if not zipped:
+        with path.open("rb") as file:
+            for _ in range(LEGACY_PICKLES):
+                require_bounded(file)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if f"/{name}".lower().endswith(PICKLE):  # torch looks its parts up without regard to case
+                with archive.open(name) as part:
+                    require_bounded(part)
 
 
 def _framework_stubs(path: Path) -> list[Any]:

@@ -1,12 +1,12 @@
 """What a weights file really is, told from its bytes before any loader touches it."""
 
-import json
 import struct
 import zipfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ldm.errors import Fault
+from ldm.plain import fits, parse_json
 from ldm.shell import quoted
 
 Format = Literal["zip", "legacy", "safetensors"]
@@ -14,6 +14,9 @@ Format = Literal["zip", "legacy", "safetensors"]
 
 UNITS = ("kB", "MB", "GB", "TB")
 LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
+LARGEST_FILE = 2**63
+METADATA = "__metadata__"
+PICKLE = "/data.pkl"  # of a torch file: what is not numbers
 LEGACY_MAGIC = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 ARCHIVES = {
     b"\x1f\x8b": "a gzip archive",
@@ -70,15 +73,26 @@ def _header_length(head: bytes) -> int | None:
     return length if 2 <= length <= LARGEST_HEADER else None
 
 
-def _check_safetensors(path: Path, size: int, length: int) -> None:
+def safetensors_header(path: Path) -> dict[str, Any]:
+    """The header of a whole .safetensors file, `__metadata__` and an entry a tensor. `Fault` MOD02."""
+    with path.open("rb") as file:
+        length = _header_length(file.read(9))
+    if not length:
+        raise _fault(path, "no .safetensors file")
+    return _check_safetensors(path, path.stat().st_size, length)
+
+
+def _check_safetensors(path: Path, size: int, length: int) -> dict[str, Any]:
     with path.open("rb") as file:
         file.seek(8)
         text = file.read(length)
     if len(text) < length:
         raise _fault(path, f"a piece of a safetensors file, cut off within its header of {length} bytes")
     try:
-        header = json.loads(text)
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        header: dict[str, Any] = parse_json(text)
+        ends = [_end(entry["data_offsets"]) for name, entry in header.items() if name != METADATA]
+        if not fits(header.get(METADATA, {}), dict[str, str]):
+            raise ValueError("its metadata is not text")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _fault(path, "a safetensors file with a damaged header", why=str(error)) from error
     expected = 8 + length + max(ends, default=0)
@@ -86,17 +100,32 @@ def _check_safetensors(path: Path, size: int, length: int) -> None:
         raise _fault(path, f"a truncated safetensors file (got {readable_size(size)} of {readable_size(expected)})")
     if size > expected:
         raise _fault(path, f"a safetensors file with {size - expected} bytes too many")
+    return header
+
+
+def _end(offsets: Any) -> int:
+    """Where a tensor ends, behind the header; ValueError for what is no place in a file."""
+    start, end = offsets
+    if not (type(start) is type(end) is int and 0 <= start <= end < LARGEST_FILE):
+        raise ValueError(f"data_offsets {str(offsets)[:60]} are no places in a file")
+    return end
 
 
 def _check_zip(path: Path, size: int) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except zipfile.BadZipFile as error:
+            parts = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OverflowError) as error:  # damage raises all of them
         raise _fault(path, f"a truncated torch file (it ends after {readable_size(size)})") from error
-    if not any(name.endswith("/data.pkl") for name in names):
+    names = [part.filename for part in parts]
+    if not any(name.endswith(PICKLE) for name in names):
         why = f"it holds {', '.join(names[:3]) or 'nothing'}"
         raise _fault(path, "an ordinary zip archive", why=why, fix="unpack it")
+    if len({name.lower() for name in names}) < len(names):  # which of two would be read is each reader's choice
+        raise _fault(path, "a damaged torch file", why="two of its parts have one name")
+    if any(part.compress_type for part in parts) or sum(part.file_size for part in parts) > size:
+        why = "its parts are compressed; torch.save stores them as they are"
+        raise _fault(path, "a torch file that was packed again", why=why, fix="unpack it, and save it with torch")
 
 
 def _impostor(path: Path, size: int, head: bytes) -> Fault:

@@ -1,6 +1,5 @@
 """Where a part's weights lie: a file, or a folder as diffusers and transformers write it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from ldm.checkpoint.read import ENDINGS as FILES
 from ldm.checkpoint.read import missing, read_outline, read_state_dict
 from ldm.checkpoint.state import State
 from ldm.errors import Fault
+from ldm.plain import read_json as read_plain
 
 STEMS = ("diffusion_pytorch_model", "model", "pytorch_model")
 ENDINGS = (".safetensors", ".safetensors.index.json", ".fp16.safetensors", ".bin", ".bin.index.json", ".fp16.bin")
@@ -82,7 +82,7 @@ def architecture(ckpt_path: str | Path, component: str) -> dict[str, Any]:
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """The settings in a folder's `config.json` without the marks of the library that wrote it; {} if there is none."""
     file = folder / name
-    stored = _json(file) if file.is_file() else {}
+    stored = read_json(file) if file.is_file() else {}
     return {key: value for key, value in stored.items() if not key.startswith("_")}
 
 
@@ -95,15 +95,16 @@ def _weights_in(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    names = _json(index).get("weight_map")
+    names = read_json(index).get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise Fault("MOD02", f"{index} is no index of weights", why="it has no weight_map of file names")
     return tuple(index.parent / name for name in sorted(set(names.values())))
 
 
-def _json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
+    """The map in a JSON file. Raises `Fault` MOD02 where it holds none."""
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_plain(file)
     except ValueError as error:
         raise Fault("MOD02", f"{file} is no JSON that can be read", why=str(error), fix="download it again") from error
     if not isinstance(stored, dict):

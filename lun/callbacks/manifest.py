@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ldm.checkpoint.digest import sha256
+from ldm.plain import read_json, record_of
 from lun.callbacks.text import write_text
 
 SUFFIX = ".json"
@@ -31,8 +32,8 @@ class Manifest:
     def read(cls, path: Path) -> "Manifest | None":
         """That of the checkpoint at `path`; None where there is none or it says nothing."""
         try:
-            return cls(**json.loads(manifest_path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return record_of(cls, read_json(manifest_path(path)))
+        except (OSError, ValueError):
             return None
 
     def differs(self, path: Path) -> str | None:

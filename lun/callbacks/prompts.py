@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ldm.errors import Fault
+from ldm.plain import parse_yaml, read_plain_text
 
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks.image_logger.params.prompts"
@@ -57,11 +56,13 @@ def prompts_of(source: Sequence[str] | str) -> list[Prompt]:
 def read_prompts(path: Path, where: str = "--prompts") -> list[Prompt]:
     """The prompts in a file, YAML by its ending. Raises `Fault` CFG01 to CFG03 for what cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_plain_text(path)
     except OSError as error:
         raise Fault("CFG01", f"prompts file not found: {path}", where=where, why=str(error.strerror)) from error
     except UnicodeDecodeError as error:
         raise Fault("CFG02", f"{path} is not UTF-8 text", why=error.reason, fix="save the file as UTF-8") from error
+    except ValueError as error:
+        raise Fault("CFG02", f"{path} is no list of prompts", where=where, why=str(error)) from error
     found = _from_yaml(text, path) if path.suffix in (".yaml", ".yml") else _from_lines(text, path)
     if not found:
         raise Fault("CFG02", f"{path} holds no prompts", where=where)
@@ -93,8 +94,8 @@ def _option(option: str, where: str) -> tuple[str, Any]:
 
 def _from_yaml(text: str, path: Path) -> list[Prompt]:
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        content = parse_yaml(text)
+    except ValueError as error:
         raise Fault("CFG02", f"{path} is not valid YAML", why=str(error)) from error
     if not isinstance(content, list):
         raise Fault(

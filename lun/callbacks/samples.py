@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from ldm.plain import parse_json, read_plain_text, record_of
 from lun.callbacks.pictures import Layout
 
 
@@ -47,19 +48,23 @@ class SampleRecord:
 
     def read(self) -> list[Sample]:
         """What is known, oldest first; a step below its predecessor's is a resume, and what it undid is left out."""
-        if not self.path.exists():
-            return []
         known: list[Sample] = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in self._lines():
             try:
-                fields = json.loads(line)
-                sample = Sample(**{**fields, "box": tuple(fields["box"])})
+                fields = parse_json(line)
+                sample = record_of(Sample, {**fields, "box": tuple(fields["box"])})
             except (ValueError, TypeError, KeyError):  # a line torn by a crash
                 continue
             if known and sample.step < known[-1].step:
                 known = [k for k in known if k.step < sample.step]
             known.append(sample)
         return known
+
+    def _lines(self) -> list[str]:
+        try:
+            return read_plain_text(self.path).splitlines()
+        except (OSError, ValueError):  # not there yet, or nothing that this program wrote
+            return []
 
     def tiles(
         self, samples: Sequence[Sample], step: int, weights: str, wanted: Sequence[tuple[str, int]]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from ldm.checkpoint.digest import sha256
+from ldm.plain import read_json
 from lun.callbacks.samples import Sample, SampleRecord
 
 LARGEST_THUMBNAIL = 40_000  # characters of the data URL
@@ -30,7 +31,7 @@ def story_of(run: Path, step: int | None, weights: Literal["ema", "raw"]) -> dic
         "ss_output_name": run.name,
         "ss_steps": step,
         "ss_seed": record.get("seed"),
-        "ss_num_train_images": record.get("data", {}).get("n"),
+        "ss_num_train_images": _data(record).get("n"),
         "ss_tag_frequency": _tags(run, record),
         "modelspec.thumbnail": thumbnail(run / "images" / "samples", step, weights),
     }
@@ -72,8 +73,13 @@ def _config_hash(run: Path) -> str | None:
 
 def _tags(run: Path, record: Mapping[str, Any]) -> str | None:
     """How often each tag occurs in each folder, if the run counted: in a file of its own or in `run.json`."""
-    found = _json(run / TAGS) or record.get("data", {}).get("tag_frequency")
+    found = _json(run / TAGS) or _data(record).get("tag_frequency")
     return json.dumps(found, ensure_ascii=False, sort_keys=True) if found else None
+
+
+def _data(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = record.get("data")
+    return found if isinstance(found, dict) else {}
 
 
 def _record(run: Path) -> dict[str, Any]:
@@ -82,7 +88,7 @@ def _record(run: Path) -> dict[str, Any]:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
     except (OSError, ValueError):  # not there, or torn
         return {}
     return content if isinstance(content, dict) else {}

@@ -8,9 +8,11 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ldm.plain import parse_json
 from lun.data.metadata.columns import Array
 
 VERSION = 3
@@ -62,8 +64,13 @@ def read_columns(path: Path) -> dict[str, Array] | None:
     header = whole[known + 24 : known + 24 + length].tobytes()
     if hashlib.blake2b(header, digest_size=16).digest() != whole[known + 8 : known + 24].tobytes():
         return None
-    said = json.loads(header)
-    start = _start(length)
+    try:
+        return _columns(whole, _start(length), parse_json(header))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):  # not what this program writes
+        return None
+
+
+def _columns(whole: Array, start: int, said: Any) -> dict[str, Array] | None:
     if said["version"] != VERSION or len(whole) != start + said["size"]:
         return None
     columns = {name: _column(whole, start, *place[:3]) for name, place in said["columns"].items()}

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ldm.errors import Fault
+from lun.config.files import read_text
+from lun.config.source import parse
 
 ABSENT = "not set"
 LONGEST = 60
@@ -22,8 +24,8 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
     """The configuration of a run's last start; None where it did not store one, as in 2022."""
     try:
-        found = yaml.safe_load(resolved.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+        found = parse(read_text(resolved), resolved.as_posix()).plain()
+    except Fault:
         return None
     return found if isinstance(found, Mapping) else None
 

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ldm.errors import Fault
+from ldm.plain import read_json, record_of
 from lun.launch.program import as_started
 
 log = logging.getLogger(__name__)
@@ -98,9 +99,10 @@ class RunLock:
     def holder(self) -> Holder | None:
         """Who the file says holds it; None where it says nothing."""
         try:
-            return Holder(**json.loads(self.path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            found = record_of(Holder, read_json(self.path))
+        except (OSError, ValueError):
             return None
+        return found if found.pid > 0 else None  # a signal to 0 or -1 would go to many
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ldm.plain import record_of
+
 PACKAGES = ("torch", "lightning", "diffusers", "transformers", "omegaconf", "numpy", "pillow", "safetensors")
 
 
@@ -43,9 +45,12 @@ class RunRecord:
 
     @classmethod
     def of(cls, rows: Mapping[str, Any]) -> "RunRecord | None":
-        """The record in a stored map; keys of other versions are left out, None where one is missing."""
+        """The record in a stored map; keys of other versions are left out, None where one is missing or odd."""
         known = {entry.name: rows[entry.name] for entry in fields(cls) if entry.name in rows}
-        return cls(**known) if {"status", "started", "argv"} <= known.keys() else None
+        try:
+            return record_of(cls, known)
+        except ValueError:
+            return None
 
 
 def versions() -> dict[str, str]:

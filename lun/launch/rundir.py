@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.plain import read_json
 from lun.callbacks.text import write_text
 from lun.launch.claim import claim_folder
 from lun.launch.ranks import process_rank
@@ -142,6 +143,7 @@ class RunDirectory:
         """Store `record` in `run.json`: in place of that of the same attempt, earlier attempts below it."""
         rows = self._rows()
         earlier = rows.pop("earlier", [])
+        earlier = earlier if isinstance(earlier, list) else []
         if rows and rows.get("attempt") != record.attempt:
             earlier = [rows, *earlier]
         text = json.dumps(asdict(record) | {"earlier": earlier}, indent=2, ensure_ascii=False)
@@ -149,7 +151,7 @@ class RunDirectory:
 
     def _rows(self) -> dict[str, Any]:
         try:
-            rows = json.loads(self.record_file.read_text(encoding="utf-8"))
+            rows = read_json(self.record_file)
         except (OSError, ValueError):  # a 2022 run has none
             return {}
         return dict(rows) if isinstance(rows, Mapping) else {}

@@ -1,6 +1,5 @@
 """What ZeRO can do with an optimizer and with a DeepSpeed config file, and what it is refused for."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.plain import read_json
 
 # Each element for itself: what they compute does not change where weights are joined and cut anew.
 _ADAMS = {"Adam", "AdamW"}
@@ -133,9 +133,12 @@ def _switched(section: Any) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = read_json(path)
     except OSError as error:
         raise Fault("CFG01", f"cannot read {path}", where=f"{SECTION}.config", why=error.strerror or "") from error
     except ValueError as error:
         raise Fault("CFG02", f"{path} is not JSON", where=f"{SECTION}.config", why=str(error)) from error
-    return dict(found)
+    if not isinstance(found, dict):
+        why = f"it holds a {type(found).__name__}"
+        raise Fault("CFG02", f"{path} is no JSON map", where=f"{SECTION}.config", why=why)
+    return found

@@ -1,0 +1,77 @@
+"""Stored texts give plain values of the wanted types, or a ValueError."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from ldm.plain import parse_json, parse_yaml, read_json, record_of
+
+
+@pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "9" * 5000, '{"a":' * 50_000, "\x00", b"\xff"])
+def test_no_json_is_a_value_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+NO_YAML = [
+    "a: &a [*a]",
+    "[&a x, *a]",
+    "!!timestamp foo",
+    "0x_",
+    "[" * 5000,
+    "? [a]\n: b",
+    "!!python/name:os.system",
+    "a: '",
+]
+
+
+@pytest.mark.parametrize("text", NO_YAML)
+def test_no_yaml_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_yaml(text)
+
+
+def test_a_list_of_texts_is_read() -> None:
+    assert parse_yaml("- a cat\n- {prompt: a dog, seed: 3}") == ["a cat", {"prompt": "a dog", "seed": 3}]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(ValueError, match="ordinary"):
+        read_json(tmp_path / "run.json")
+
+
+@dataclass(frozen=True)
+class Kept:
+    name: str
+    step: int | None = None
+    scale: float = 1.0
+    box: tuple[int, int] = (0, 0)
+    counts: dict[str, int] = field(default_factory=dict)
+    kind: Literal["a", "b"] = "a"
+
+
+GOOD: dict[str, Any] = {"name": "x", "step": 3, "scale": 2, "box": (1, 2), "counts": {"a": 1}, "kind": "b"}
+
+
+def test_a_record_has_the_types_of_its_fields() -> None:
+    assert record_of(Kept, GOOD) == Kept("x", 3, 2, (1, 2), {"a": 1}, "b")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"name": 1}, {"step": True}, {"step": "3"}, {"scale": "1"}, {"box": (1,)}, {"box": [1, 2]}, {"counts": {"a": "1"}}]
+    + [{"counts": [1]}, {"kind": "c"}, {"kind": []}, {"other": 1}],
+)
+def test_a_record_of_other_types_is_a_value_error(odd: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        record_of(Kept, GOOD | odd)
+
+
+@pytest.mark.parametrize("rows", [None, [], "x", {}])
+def test_what_is_no_record_is_a_value_error(rows: object) -> None:
+    with pytest.raises(ValueError):
+        record_of(Kept, rows)
