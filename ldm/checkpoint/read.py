@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
+from ldm.checkpoint.notes import require_plausible
 from ldm.checkpoint.pickles import require_bounded
 from ldm.checkpoint.shards import Shards, not_whole, with_tensors
 from ldm.checkpoint.sniff import PICKLE, bare_pickle, readable_size, require_undamaged, sniff
@@ -198,7 +199,9 @@ def read_torch(path: Path, mapped: bool = True) -> Any:
     try:
         with safe_globals(_framework_stubs(path) if zipped else []):
             _require_bounded(path, zipped)
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
+        require_plausible(content)
+        return content
     except UnpicklingError as error:
         names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
         raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error

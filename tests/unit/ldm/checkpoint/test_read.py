@@ -91,3 +91,28 @@ def test_a_file_without_tensors_is_refused(tmp_path: Path, content: object) -> N
     with pytest.raises(Fault) as caught:
         read_state_dict(tmp_path / "x.ckpt")
     assert caught.value.id == "MOD02"
+
+
+NOTES = {"position": {"step": 3, "slot": 6, "images": 6}, "attempt": 1, "data": {"n": 4}, "threads": 2}
+ODD_NOTES = [
+    {"global_step": "x"},
+    {"global_step": [3]},
+    {"lun": 3},
+    {"lun": {"attempt": 1}},
+    {"state_dict": [1]},
+    {"callbacks": []},
+    {"optimizer_states": {}},
+    *({"lun": NOTES | odd} for odd in ({"position": 3}, {"position": {"step": "3"}}, {"position": {"step": -1}})),
+    *({"lun": NOTES | odd} for odd in ({"attempt": None}, {"attempt": 10**30}, {"data": [1]}, {"threads": "all"})),
+    *({"lun": NOTES | odd} for odd in ({"resumed_from": 3}, {"diverged": "no"})),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_NOTES, ids=str)
+def test_a_checkpoint_whose_notes_are_of_other_types_is_refused(tmp_path: Path, odd: dict[str, object]) -> None:
+    whole = {"state_dict": TENSORS, "global_step": 3, "epoch": 0, "lun": NOTES, "optimizer_states": [{}]}
+    torch.save(whole, tmp_path / "whole.ckpt")
+    assert same(read_state_dict(tmp_path / "whole.ckpt"))
+    torch.save(whole | odd, tmp_path / "odd.ckpt")
+    with pytest.raises(Fault, match="MOD02"):
+        read_state_dict(tmp_path / "odd.ckpt")
