@@ -14,7 +14,7 @@ from ldm.modules.ema_pipeline import Pipeline, pipeline_for
 from ldm.modules.ema_profiles import ConstantDecay, PowerDecay, Profile
 from ldm.modules.ema_shadow import Shadow, parked, put_back
 from ldm.modules.ema_source import LocalParameters, Sharded, Source
-from ldm.modules.ema_start import law_of, settle_interval, start_step, warn_if_short
+from ldm.modules.ema_start import law_of, settle_interval, start_step, usable, warn_if_short
 from ldm.modules.ema_state import (
     Rename,
     compvis_keys,
@@ -79,8 +79,7 @@ class LitEma:
         self._auto = update_every == "auto"
         steps = None if total_steps is None else max(1, total_steps - begin)
         self.update_every = settle_interval(update_every, [track.profile for track in self._distinct()], steps)
-        self._device = device
-        self._threads = threads
+        self._device, self._threads = usable(device, threads)
         self._source = parameters if not isinstance(parameters, nn.Module | Mapping) else LocalParameters(parameters)
         compvis_keys(self._source.shapes() if isinstance(self._source, Sharded) else self._source.tensors())
         self._pipeline: Pipeline | None = None

@@ -4,6 +4,8 @@ import logging
 import math
 from collections.abc import Sequence
 
+import torch
+
 from ldm.errors import Fault
 from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, decay_of_span, largest_interval
 
@@ -136,6 +138,21 @@ def tell_if_wide(interval: int, profiles: Sequence[Profile], steps: int | None) 
         _percent(error),
         max(1, math.floor(harmless * (1 + 1e-9))),
     )
+
+
+def usable(device: str, threads: int) -> tuple[str, int]:
+    """Both as they are; `Fault` CFG08 for a device of no known kind, DEV01 for one that is not there."""
+    where = f"{WHERE}.params.device"
+    kind, _, number = str(device).partition(":")
+    if kind not in ("cpu", "cuda") or not (number or "0").isdecimal():
+        what = f"averaged weights cannot lie on {device!r}"
+        raise Fault("CFG08", what, where=where, fix="device: cpu (main memory), or device: cuda (NVIDIA and AMD)")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        what = f"averaged weights are to lie on {device}, but there are {torch.cuda.device_count()} such devices"
+        raise Fault("DEV01", what, where=where, fix="device: cpu, which costs a GPU neither memory nor time")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, got {threads}")
+    return device, threads
 
 
 def _percent(share: float) -> str:

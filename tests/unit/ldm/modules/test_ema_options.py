@@ -4,6 +4,7 @@ import copy
 import gc
 import logging
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 import torch
@@ -340,3 +341,21 @@ def test_a_source_of_ones_own_is_averaged() -> None:
     shards.part.fill_(1.0)
     ema.update(1)
     assert ema.averaged_state()["layer.weight"].tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("device", ["gpu", "mps", "cuda:x", 0])
+def test_a_device_of_no_known_kind_is_refused(device: Any) -> None:
+    with pytest.raises(Fault, match="cannot lie on") as fault:
+        LitEma(network(), device=device)
+    assert fault.value.id == "CFG08"
+
+
+def test_a_gpu_that_is_not_there_is_refused_as_the_place_of_averages() -> None:
+    with pytest.raises(Fault, match="such devices") as fault:
+        LitEma(network(), device="cuda:99", start=100)
+    assert fault.value.id == "DEV01" and "device: cpu" in fault.value.fix
+
+
+def test_no_thread_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        LitEma(network(), threads=0)
