@@ -1,5 +1,6 @@
 """DeepSpeed's ZeRO, stages 1 to 3, on GPUs and on CPU ranks, with ordinary checkpoints."""
 
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -26,8 +27,11 @@ from lun.strategies.zero_rules import (
     offloads_optimizer,
     read_config,
     require_elementwise,
+    require_known,
     settle,
 )
+
+log = logging.getLogger(__name__)
 
 
 class DeepSpeed(DeepSpeedStrategy):
@@ -65,7 +69,11 @@ class DeepSpeed(DeepSpeedStrategy):
             timeout=timedelta(minutes=timeout_minutes),
             **{"logging_batch_size_per_gpu": 1} | settings,
         )
+        require_known(self.config["zero_optimization"])
+        if config is not None and settings:
+            log.info("note: beside a DeepSpeed config these are ignored: %s", ", ".join(sorted(settings)))
         self.config.update({"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False})
+        self.config.setdefault("train_micro_batch_size_per_gpu", 1)  # said in DeepSpeed's own logs alone
         self.untested_allowed = zero_allow_untested_optimizer
         self.saves_in_parts = save_distributed_checkpoint
         self._groups: zero_checkpoint.Groups = []

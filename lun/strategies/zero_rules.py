@@ -84,6 +84,20 @@ def read_config(config: str | Mapping[str, Any] | None) -> dict[str, Any] | None
     return given
 
 
+def require_known(zero: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for settings of ZeRO that DeepSpeed would refuse when it starts."""
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+    from pydantic import ValidationError
+
+    try:
+        DeepSpeedZeroConfig(**zero)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        what = f"DeepSpeed cannot be started with {name}: {first.get('input')!r}"
+        raise Fault("CFG08", what, where=SECTION, why=first["msg"]) from error
+
+
 def settle(config: dict[str, Any], accumulate: int, precision: str) -> dict[str, Any]:
     """`config` without what the Trainer says, too; `Fault` CFG08 where they contradict each other."""
     said = config.get("gradient_accumulation_steps", accumulate)

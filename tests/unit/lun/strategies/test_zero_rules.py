@@ -1,6 +1,7 @@
 """What is refused under ZeRO, and how DeepSpeed's config files are read."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,31 @@ def test_without_deepspeed_it_says_how_to_install_it(monkeypatch: pytest.MonkeyP
     with pytest.raises(Fault, match="deepspeed is not installed") as fault:
         require_strategy({"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}})
     assert fault.value.id == "DEP01" and "deepspeed" in fault.value.fix
+
+
+@pytest.fixture
+def zero() -> type[deepspeed.DeepSpeed]:
+    pytest.importorskip("deepspeed")
+    return deepspeed.DeepSpeed
+
+
+def test_a_config_file_needs_no_size_of_batches_and_says_what_it_replaces(
+    zero: type[deepspeed.DeepSpeed], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "deepspeed.json").write_text(json.dumps(FILE))
+    with caplog.at_level(logging.INFO):
+        strategy = zero(config=f"{tmp_path}/deepspeed.json/", stage=1, offload_optimizer=True)
+    assert strategy.config["train_micro_batch_size_per_gpu"] == 1 and strategy.config["zero_optimization"]["stage"] == 2
+    assert "beside a DeepSpeed config these are ignored: offload_optimizer, stage" in caplog.text
+
+
+@pytest.mark.parametrize("given", [{"stage": 7}, {"config": {"zero_optimization": {"stage": 2, "overlap_comm": "x"}}}])
+def test_what_zero_does_not_know_is_refused_before_it_starts(
+    zero: type[deepspeed.DeepSpeed], given: dict[str, Any]
+) -> None:
+    with pytest.raises(Fault, match="DeepSpeed cannot be started with (stage: 7|overlap_comm: 'x')") as fault:
+        zero(**given)
+    assert fault.value.id == "CFG08" and fault.value.why
 
 
 def test_clipping_by_value_is_refused() -> None:
