@@ -30,6 +30,17 @@ def is_schedule_free(optimizer: Optimizer) -> bool:
     return any(MODE in group for group in optimizer.param_groups)
 
 
+def not_in_shards() -> Fault:
+    """Says that such an optimizer needs whole weights."""
+    return Fault(
+        "CFG08",
+        "a schedule-free optimizer cannot be used where weights are in shards",
+        where="model.params.optimizer_config",
+        why="its average is made of whole weights",
+        fix="lightning.trainer.strategy=ddp, or torch.optim.AdamW",
+    )
+
+
 class ScheduleFree:
     """What `LitEma` is to a model, of an optimizer's own average: nothing is kept, x is computed where it is asked for.
 
@@ -45,13 +56,7 @@ class ScheduleFree:
     def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         self._source = LocalParameters(model)
         if any(hasattr(tensor, "full_tensor") for tensor in self._source.tensors().values()):
-            raise Fault(
-                "CFG08",
-                "a schedule-free optimizer cannot be used where weights are in shards",
-                where="model.params.optimizer_config",
-                why="its average is made of whole weights",
-                fix="lightning.trainer.strategy=ddp, or torch.optim.AdamW",
-            )
+            raise not_in_shards()
         self._optimizers = optimizers
         name = type(optimizers[0]).__name__
         logger.info("note: %s averages the weights itself, in the place of the EMA and of what ema_config says", name)

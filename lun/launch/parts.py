@@ -23,7 +23,7 @@ from lun.launch.precision import policy_of
 from lun.launch.ranks import process_rank
 from lun.launch.rate import rate_of, scaled_rate
 from lun.launch.settings import Settings
-from lun.launch.stepping import require_stepping
+from lun.launch.stepping import require_stepping, require_whole_weights
 from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.trainer import build_callbacks, find_ranks, require_numbers
 from lun.strategies.combinations import require_combination
@@ -50,6 +50,7 @@ def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) ->
     tried(lambda: require_numbers(trainer))
     tried(lambda: admitted(config["model"]["target"]).refuse_trainer(trainer))
     tried(lambda: require_stepping(config["model"], on_cpu))
+    tried(lambda: require_whole_weights(config["model"], trainer))
     callbacks = tried(lambda: build_callbacks(settings.lightning("callbacks")))
     data = tried(lambda: _data(config["data"]))
     model = tried(lambda: _model(config["model"]))

@@ -1,4 +1,4 @@
-"""Whether an optimizer of a library made for GPUs can step where the run computes."""
+"""Whether an optimizer can step where and how the run computes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,22 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
+from ldm.modules.schedule_free import not_in_shards
 from ldm.util import instantiate_from_config
+from lun.launch.strategy import with_strategy
+from lun.strategies.combinations import family_of
 
 MADE_FOR_GPUS = "bitsandbytes."
+SCHEDULE_FREE = "schedulefree."
 NUMBERS = 4096  # from so many on states have 8 bits
+
+
+def require_whole_weights(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for a schedule-free optimizer where weights are in shards, before anything is written."""
+    recipe = (model.get("params") or {}).get("optimizer_config")
+    shards = family_of(with_strategy(trainer)["strategy"]) == "fsdp"
+    if shards and recipe and str(recipe["target"]).startswith(SCHEDULE_FREE):
+        raise not_in_shards()
 
 
 def require_stepping(model: Mapping[str, Any], on_cpu: bool) -> None:
