@@ -9,6 +9,8 @@ from ldm.errors import Fault
 
 __all__ = ["Recipe", "built_by_owner", "get_obj_from_str", "instantiate_from_config", "is_recipe"]
 
+NETWORKS = "ldm.modules."
+
 Recipe = Mapping[str, Any]
 """A map with `target` (an import path) and `params`: an object not yet built. A parameter so annotated, or whose name
 ends in `config`, receives the recipe itself, because its owner builds it later."""
@@ -72,9 +74,12 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
 
 def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
     """With what a constructor may be against its values; those of libraries raise whatever they like."""
-    ours = definition(target).startswith(tuple(f"{name}." for name in PROJECT))
+    home = definition(target)
+    ours = home.startswith(tuple(f"{name}." for name in PROJECT))
+    if home.startswith(NETWORKS):
+        return (ValueError, ArithmeticError, LookupError, RuntimeError)  # layers of sizes that no layer can have
     if ours:
-        return (ValueError,)
+        return (ValueError, ArithmeticError)
     return (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, AssertionError, NotImplementedError)
 
 

@@ -18,6 +18,7 @@ from ldm.models.parts import ForwardUnit, PartSize, translate
 from ldm.models.schedule import schedule_for, set_rates
 from ldm.models.window import mean_of, over_ranks
 from ldm.modules.ema import LitEma
+from ldm.modules.ema_start import refuse_beside_law
 from ldm.modules.schedule_free import ScheduleFree, is_schedule_free
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
@@ -59,6 +60,7 @@ class TrainedModel(LightningModule):
         self.use_ema = use_ema
         self.ema_config: Recipe = ema_config or LIT_EMA
         if ema_decay is not None:
+            refuse_beside_law(self.ema_config)
             params = dict(self.ema_config.get("params") or {}) | {"decay": ema_decay}
             self.ema_config = {**self.ema_config, "params": params}
         self.optimizer_config = optimizer_config or ADAMW

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -12,6 +13,8 @@ from ldm.modules.ema_profiles import ConstantDecay, HalfLife, Profile, decay_of_
 log = logging.getLogger(__name__)
 
 WHERE = "model.params.ema_config"
+LAWS = ("profile", "span", "half_life_steps", "half_life_images")
+"""Parameters that give another law than a constant decay."""
 TOLD_FROM = 0.03
 """The share of its distance to the weights by which an interval may move an average without a word about it."""
 
@@ -90,11 +93,21 @@ def law_of(
     return profile or half_life(half_life_steps, half_life_images, examples_per_step) or ordinary
 
 
+def refuse_beside_law(recipe: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 where an EMA's recipe gives a law, beside which a decay says nothing."""
+    given = [name for name in LAWS if (recipe.get("params") or {}).get(name) is not None]
+    if given:
+        what = f"the law of the EMA is given by ema_decay and by ema_config.params.{given[0]}"
+        raise Fault("CFG08", what, where="model.params.ema_decay", fix="model.params.ema_decay=null")
+
+
 def half_life(steps: float | None, images: float | None, examples_per_step: int | None) -> HalfLife | None:
     """The law of a half-life in optimizer steps or in images; None where neither is given."""
     if images is not None:
         if examples_per_step is None:
             raise Fault("CFG08", "a half-life in images needs the size of a step", where=WHERE, fix="half_life_steps")
+        if examples_per_step < 1:
+            raise ValueError(f"a step has at least 1 example, got {examples_per_step}")
         steps = images / examples_per_step
     if steps is None:
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from ldm.errors import Fault
 from lun.config.errors import nearest
 from lun.config.load import COMMAND_LINE, Merged
-from lun.config.recipes import RecipeCheck
+from lun.config.recipes import Path, RecipeCheck, dotted
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL
 from lun.config.top_level import PLACES, TOP_LEVEL
@@ -32,6 +33,7 @@ def check(merged: Merged) -> list[Fault]:
             recipes.check(value, (name,), slot)
     _check_numbers(merged, recipes)
     _check_sections(merged, recipes)
+    _check_finite(merged.config, (), recipes)
     check_lightning(merged.config.get("lightning"), recipes)
     return recipes.faults
 
@@ -71,3 +73,15 @@ def _check_numbers(merged: Merged, recipes: RecipeCheck) -> None:
         recipes.check_value(model.get("base_learning_rate"), float | None, ("model", "base_learning_rate"))
         recipes.check_value(model.get("scale_lr"), SCALE_LR, ("model", "scale_lr"))
     recipes.check_value(merged.config.get("seed"), int | None, ("seed",))
+
+
+def _check_finite(value: Any, path: Path, recipes: RecipeCheck) -> None:
+    """Infinity and what is no number are no setting's value, wherever they stand."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_finite(inner, (*path, str(key)), recipes)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_finite(inner, path, recipes)
+    elif isinstance(value, float) and not math.isfinite(value):
+        recipes.add("CFG03", f"{dotted(path)}: expected a finite number, got {value}", path)

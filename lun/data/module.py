@@ -76,6 +76,9 @@ class DataModuleFromConfig(LightningDataModule):
         self.cache = Cache.read(cache)
         at_most = 0 if self.cache else min(batch_size, available_cpus())  # moments take longer to send than to read
         self.num_workers = at_most if num_workers is None else num_workers
+        if shuffle_val_dataloader and buckets is not None:
+            where, why = "data.params.shuffle_val_dataloader", "with buckets each one's pictures are shuffled already"
+            raise Fault("CFG08", f"{where} has no effect beside buckets", where=where, why=why, fix="delete the line")
         self.shuffled = {"validation": shuffle_val_dataloader}
         self.buckets = None if buckets is None else Buckets.read(buckets)
         self.max_bad_fraction = max_bad_fraction

@@ -50,6 +50,21 @@ SETTINGS = {
         "data.params.train.params.metadata_params={tag_separator: ','}",
     ],
     "averages of nothing": ["model.params.ema_config.params.decay=1.5"],
+    "averages by two laws": ["model.params.ema_decay=0.99", "model.params.ema_config.params.span=100"],
+    "averages by no number": ["model.params.ema_decay=.nan"],
+    "averages every 0 steps": ["model.params.ema_config.params.update_every=0"],
+    "guidance by no number": [
+        "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger,"
+        " params: {log_images_kwargs: {unconditional_guidance_scale: .nan}}}"
+    ],
+    "a shuffled validation set in buckets": [
+        "data.params.shuffle_val_dataloader=true",
+        "data.params.buckets={resolutions: [64]}",
+    ],
+    "an average for a schedule-free optimizer in shards": [
+        "lightning.trainer.strategy=fsdp",
+        "model.params.optimizer_config.target=schedulefree.AdamWScheduleFree",
+    ],
     "an optimizer that refuses its settings": [
         "model.params.optimizer_config={target: torch.optim.AdamW, params: {betas: [2.0, 0.9]}}"
     ],

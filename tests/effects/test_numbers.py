@@ -1,0 +1,49 @@
+"""Every number that a config can give: of nonsense something is built, or it is refused by id.
+
+What is no finite number is refused before anything is built (`integration/test_settings_alone.py`).
+"""
+
+import logging
+import math
+import warnings
+from typing import Any
+
+import pytest
+from effects.test_constructors import BASE, BESIDE, CASES, PARTS, SETTINGS, parameters
+
+from ldm.errors import Fault
+from ldm.util import instantiate_from_config
+from lun.config.schema import alternatives
+
+NONSENSE = (0, -1, 2, 10**9, math.nan, math.inf)
+HUGE = (".networks.", ".encoders.", ".losses.", ".autoencoder.", ".ddpm.", ".path.", "global_batch")
+"""10^9 channels, or timesteps, are what is asked for, and no memory holds them."""
+
+
+def values(path: str, name: str) -> list[Any]:
+    """The nonsense that the parameter's type lets in."""
+    kinds = alternatives(parameters(PARTS[path])[name].annotation)
+    fitting = [value for value in NONSENSE if float in kinds or (int in kinds and isinstance(value, int))]
+    return [value for value in fitting if not (value == 10**9 and any(word in f"{path}.{name}" for word in HUGE))]
+
+
+def refusal_of(path: str, name: str, value: Any) -> str:
+    short = f"{path.rpartition('.')[2]}.{name}"
+    params = {**BASE.get(path, {}), **BESIDE.get(short, BESIDE.get(name, {})), name: value}
+    try:
+        instantiate_from_config({"target": path, "params": params})
+    except Fault as fault:
+        return fault.id
+    except Exception as error:  # all of them are told at once
+        return f"{short}={value}: {error!r}"
+    return ""
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _ in CASES} - SETTINGS.keys()))
+def test_a_number_that_makes_no_sense_is_built_or_refused_by_id(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    names = [name for kind, name in CASES if kind == path]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [refusal_of(path, name, value) for name in names for value in values(path, name)]
+    assert [told for told in found if len(told) > 5] == []
