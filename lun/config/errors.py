@@ -20,11 +20,15 @@ def did_you_mean(word: str, choices: Iterable[str], *, prefix: str = "") -> str:
 
 
 def raise_all(faults: Sequence[Fault]) -> None:
-    """Raise the only fault as it is, several as an ExceptionGroup (`except* Fault` takes both), none not at all."""
-    if len(faults) == 1:
-        raise faults[0]
-    if faults:
-        raise ExceptionGroup(f"{len(faults)} faults in the configuration", list(faults))
+    """Raise the only fault as it is, several as an ExceptionGroup (`except* Fault` takes both), none not at all.
+
+    What several checks met in the same words is one fault.
+    """
+    different = list({str(fault): fault for fault in faults}.values())
+    if len(different) == 1:
+        raise different[0]
+    if different:
+        raise ExceptionGroup(f"{len(different)} faults in the configuration", different)
 
 
 def _letters(word: str) -> str:

@@ -68,6 +68,8 @@ SETTINGS = {
     "an optimizer that refuses its settings": [
         "model.params.optimizer_config={target: torch.optim.AdamW, params: {betas: [2.0, 0.9]}}"
     ],
+    "averaged weights on no device": ["model.params.ema_config.params.device=gpu"],
+    "averaged weights without a thread": ["model.params.ema_config.params.threads=0"],
     "a saver that never saves": ["lightning.callbacks.mine={target: lun.callbacks.Checkpoint, params: {filename: a}}"],
 }
 
@@ -83,6 +85,7 @@ def test_a_check_tells_what_a_start_would(settings: list[str], lun: Lun, capsys:
 
 def test_a_check_asks_no_folder_no_weights_and_no_device(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
     missing = ["data.params.train.params.data_root=nowhere", "--init-from", "nowhere.ckpt", "--accelerator", "gpu"]
+    missing += ["model.params.ema_config.params.device=cuda:99"]
     assert lun(*missing, "--check") == 0
     assert capsys.readouterr().out.endswith("the configuration has no faults\n")
 

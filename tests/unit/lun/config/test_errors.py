@@ -34,5 +34,10 @@ def test_several_faults_are_raised_together():
     assert [fault.id for fault in caught.value.exceptions] == ["CFG01", "CFG02"]
 
 
+def test_what_two_checks_meet_in_the_same_words_is_told_once():
+    with pytest.raises(Fault, match="x"):
+        raise_all([Fault("CFG01", "x"), Fault("CFG01", "x")])
+
+
 def test_no_fault_is_not_raised():
     raise_all([])
