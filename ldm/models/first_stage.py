@@ -13,6 +13,7 @@ from ldm.checkpoint.parts import FIRST_STAGE, part_of
 from ldm.checkpoint.source import find_source
 from ldm.checkpoint.state import State
 from ldm.checkpoint.table import KeyTable
+from ldm.errors import Fault
 from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
 from ldm.modules.overflow import outside_float16
 
@@ -43,7 +44,19 @@ class FirstStage:
             self.loaded_from = path
 
     def encode_moments(self, x: Tensor) -> Tensor:
-        """Mean and log-variance, joined: (b, 3, h, w) in [-1, 1] to (b, 2 z_channels, h / f, w / f)."""
+        """Mean and log-variance, joined: (b, 3, h, w) in [-1, 1] to (b, 2 z_channels, h / f, w / f).
+
+        Raises `Fault` CFG08 for pictures smaller than one latent.
+        """
+        smallest = int(getattr(self, "downsampling", 1))
+        if min(x.shape[-2:]) < smallest:
+            raise Fault(
+                "CFG08",
+                f"pictures of {x.shape[-1]} x {x.shape[-2]} pixels are too small for this first stage",
+                where="data.params.train.params.size",
+                why=f"one latent stands for {smallest} x {smallest} pixels",
+                fix=f"data.params.train.params.size={max(64, smallest)}, or the size that the model was made for",
+            )
         with outside_float16(self.network, x) as safe:
             return self.network.quant_conv(self.network.encoder(safe))
 

@@ -144,16 +144,21 @@ class RejectedList:
         self._read_to += len(new)
         for row in csv.reader(io.StringIO(new.decode("utf-8", "surrogateescape"), newline="")):
             if len(row) == len(COLUMNS) and tuple(row) != COLUMNS:
-                path, _, split, at = row
+                path, split, at = row[0].removeprefix("./"), row[2], row[3]
                 self.listed.add(path)
                 if split == self.split and _is_as_it_was(path, datetime.fromisoformat(at)):
                     self.bad_elsewhere.add(path)
 
 
+def no_formula(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula: names of pictures may begin with anything."""
+    return f"./{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
 def _append(file: Path, row: tuple[str, ...]) -> None:
     """In a single write, so that lines of several processes do not mix."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerow(row)
+    csv.writer(text).writerow(map(no_formula, row))
     with file.open("ab", buffering=0) as out:
         out.write(text.getvalue().encode("utf-8", "surrogateescape"))
 

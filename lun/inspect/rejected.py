@@ -12,6 +12,7 @@ import numpy as np
 from ldm.errors import Fault
 from lun.data.held import open_file
 from lun.data.images import header_size
+from lun.data.rejects import no_formula
 from lun.data.selection import Selection
 
 Row = tuple[str, str, str]
@@ -59,5 +60,5 @@ def write_rejected(path: Path, selection: Selection, unreadable: Sequence[Row]) 
     with path.open("x", newline="", encoding="utf-8", errors="backslashreplace") as file:
         lines = csv.writer(file)
         lines.writerow(("path", "reason", "detail"))
-        lines.writerows(rows)
+        lines.writerows(map(no_formula, row) for row in rows)
     return len(rows)

@@ -135,3 +135,8 @@ def test_a_gpu_that_is_not_there(told: Told, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_run_without_an_end(told: Told) -> None:
     code, message = told("lightning.trainer.max_steps=-1")
     assert code == 2 and "neither max_steps nor max_epochs nor a time limit is set" in message
+
+
+def test_pictures_smaller_than_a_latent_are_told_by_their_size(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lun("-t", "data.params.train.params.size=1") == 2
+    assert "too small for this first stage" in capsys.readouterr().err

@@ -130,3 +130,14 @@ def test_a_list_that_cannot_be_written_does_not_end_the_run(tmp_path, caplog):
     (tmp_path / "file").touch()
     RejectedList(100, 0.5, lambda: tmp_path / "file" / "data").add(bad(tmp_path / "a.png"))
     assert any("is not listed" in message for message in caplog.messages)
+
+
+def test_no_name_of_a_picture_is_a_formula_to_a_spreadsheet(tmp_path):
+    rejected = RejectedList(N, 1.0, lambda: tmp_path)
+    names = ["=cmd|' /C calc'!A0.png", "+1.png", "-2.png", "@x.png", "plain.png"]
+    for _ in range(2):
+        rejected.add([Rejection(name, "=truncated", Fault("DAT04", "unreadable")) for name in names])
+        rejected = RejectedList(N, 1.0, lambda: tmp_path)
+    rows = listed(tmp_path)[1:]
+    assert [row[0] for row in rows] == [f"./{name}" for name in names[:4]] + ["plain.png"]
+    assert all(row[1] == "./=truncated" for row in rows)
