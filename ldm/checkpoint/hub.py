@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
-from huggingface_hub.utils import get_session
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from huggingface_hub.utils import get_session, validate_repo_id
 
 from ldm.errors import Fault
 
@@ -48,6 +48,14 @@ def _parsed(name: str) -> tuple[str, str | None]:
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise Fault("MOD01", f'cannot find the model "{name}"', why="no such folder, and it is not a hub id (org/name)")
+    try:
+        validate_repo_id(match[1])
+    except HFValidationError as error:
+        raise Fault(
+            "MOD01", f'cannot find the model "{name}"', why=f"no such folder, and as a hub id: {error}"
+        ) from error
+    if ".." in (match[2] or "").split("/"):
+        raise Fault("MOD01", f'cannot find the model "{name}"', why=f"{match[2]} is no revision")
     return match[1], match[2]
 
 

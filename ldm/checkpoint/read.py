@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -176,12 +177,12 @@ def missing(path: Path, what: str = "the weights") -> Fault:
         instead = "download it first and give the file, or give the repository as owner/name"
         return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=instead)
     parent = path
-    while not parent.is_dir() and parent != parent.parent:
+    while not os.path.isdir(parent) and parent != parent.parent:
         parent = parent.parent
     entries = sorted(entry for entry in parent.iterdir() if not entry.name.startswith("."))
     files = [entry for entry in entries if entry.suffix in ENDINGS]
     folders = [f"{entry.name}/" for entry in entries if entry.is_dir()]
-    why = "it is a folder" if path.is_dir() else f"no such file; the nearest folder that exists is {parent}"
+    why = "it is a folder" if os.path.isdir(path) else f"no such file; the nearest folder that exists is {parent}"
     if files:
         fix = "available here: " + ", ".join(f"{file} ({readable_size(file.stat().st_size)})" for file in files[:5])
     else:

@@ -1,5 +1,6 @@
 """Where a part's weights lie: a file, or a folder as diffusers and transformers write it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +55,9 @@ def find_weights(given: str | Path) -> Path:
     Raises `Fault` MOD01 at once for a path at which there is nothing.
     """
     path = Path(given)
-    if path.exists():
+    if os.path.exists(path):  # pathlib raises for a name that is too long to be one
         return path
-    if not HUB_ID.fullmatch(str(given)) or path.suffix in FILES or path.parent.is_dir():
+    if not HUB_ID.fullmatch(str(given)) or path.suffix in FILES or os.path.isdir(path.parent):
         raise missing(path)
     return pipeline_folder(str(given))
 

@@ -3,9 +3,6 @@
 import json
 import string
 import tempfile
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.board import put_board
 from support.damage import flips
+from support.fuzzing import FEW, MANY, SCALARS, VALUES, WORDS, places, require_answer
 from support.runs import TINY
 
 from ldm.checkpoint.read import read_outline, read_state_dict
@@ -26,10 +24,6 @@ from lun.data.index import index_path
 from lun.data.local import Local
 from lun.trainer import run
 
-FEW, MANY = 60, 3000
-ANSWERS = {0, 2, 3, 4, 5, 7, 8}
-"""Every exit code but those of a bug, a stop and a divergence."""
-
 
 def few(function: Any) -> Any:
     return settings(max_examples=FEW, suppress_health_check=list(HealthCheck))(function)
@@ -38,40 +32,6 @@ def few(function: Any) -> Any:
 def many(function: Any) -> Any:
     slow = settings(max_examples=MANY, suppress_health_check=list(HealthCheck))(function)
     return pytest.mark.timeout(3600)(pytest.mark.slow(slow))
-
-
-# fmt: off
-WORDS = st.sampled_from(
-    [
-        "target", "params", "model", "data", "lightning", "trainer", "callbacks", "unet_config", "???",
-        "${model.params.monitor}", "${a.b}", "~x", "null", "lun.data.local.Local", "torch.nn.Linear",
-        "ldm.modules.ema.LitEma", "os.system", "<<:", "&a", "*a", "!!python/name:os", "!x", "|", ">", "-", ":", "#",
-    ]
-)
-# fmt: on
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=8),
-    WORDS,
-    st.integers(-2, 2),
-    st.just("1e400"),
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | WORDS, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a nested config."""
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*path, key))
 
 
 CONFIG = yaml.safe_load(TINY.read_text())
@@ -89,21 +49,6 @@ def changed(changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
     return config
 
 
-def answer(*words: str) -> tuple[int, str]:
-    """Exit code and all that was said."""
-    said = StringIO()
-    with redirect_stdout(said), redirect_stderr(said):
-        code = run(list(words))
-    return code, said.getvalue()
-
-
-def require_answer(words: list[str]) -> None:
-    code, said = answer(*words)
-    assert code in ANSWERS, said
-    assert "Traceback" not in said
-    assert (code == 0) == ("error[" not in said), said
-
-
 CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=4)
 TEXTS = st.text(st.sampled_from(string.printable + "é\ufeff\x00→"), max_size=60) | st.lists(WORDS, max_size=8).map(
     " ".join
@@ -114,7 +59,7 @@ def check_config(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fuzz.yaml")
         path.write_bytes(content)
-        require_answer(["--base", str(TINY), str(path), "--data_root", folder, "--check"])
+        require_answer(run, ["--base", str(TINY), str(path), "--data_root", folder, "--check"])
 
 
 def dumped(config: Any) -> bytes:
@@ -162,7 +107,7 @@ def check_line(words: list[str], folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("LUN_DEBUG", "")
-        require_answer([word.replace("\0", "") for word in words] + ["--check"])
+        require_answer(run, [word.replace("\0", "") for word in words] + ["--check"])
         assert list(folder.iterdir()) == []
 
 
