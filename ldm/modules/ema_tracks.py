@@ -53,6 +53,11 @@ class Track:
         """What the average is put together of; None where it is nothing but itself (`ldm.modules.ema_window`)."""
         return None
 
+    @property
+    def copies(self) -> int:
+        """How many copies of the weights it keeps at most."""
+        return 1
+
     def taker(self) -> "Track":
         """The track that takes the next weights in."""
         return self

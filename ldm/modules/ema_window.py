@@ -42,6 +42,11 @@ class WindowTrack(Track):
     def blocks(self) -> Sequence[Track]:
         return self.ring
 
+    @property
+    def copies(self) -> int:
+        """What is shown, the full blocks, one of which the window only touches, and the one that grows."""
+        return self.law.blocks + 2
+
     def begin(self, tensors: Mapping[str, Tensor], step: int, device: str) -> None:
         super().begin(tensors, step, device)
         self.ring, self.shown = [], step

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.pytorch.plugins.precision import Precision
@@ -18,7 +18,11 @@ from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.inpainting import KEPT
 from ldm.models.diffusion.preview import previewing
+from ldm.modules.ema import LitEma
+from ldm.modules.ema_tracks import power_tracks
+from ldm.modules.ema_window import track_of
 from ldm.modules.rounding import rounded_step
+from ldm.modules.schedule_free import is_schedule_free
 from ldm.util import instantiate_from_config
 from lun.launch.precision import policy_of
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
@@ -35,7 +39,7 @@ class Forecast:
     step     encoding, forward and backward pass
     update   the optimizer's step
     samples  pictures of the image logger
-    average  in main memory: the EMA
+    average  in main memory: the EMA, all of its widths and blocks; a schedule-free optimizer has it among its states
     """
 
     weights: int
@@ -130,7 +134,7 @@ class Rehearsal:
             self.samples()
             peaks["samples"] = peak()
         states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-        average = sum(4 * parameter.numel() for parameter in trained) if self.model.use_ema else 0
+        average = copies_of_average(self.model, is_schedule_free(optimizer)) * sum(4 * p.numel() for p in trained)
         return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, **peaks)
 
     def step(self) -> None:
@@ -175,6 +179,17 @@ class Rehearsal:
         return batch
 
 
+def copies_of_average(model: DDPM, schedule_free: bool) -> int:
+    """How many copies of the weights the averages of a configuration keep at most."""
+    if not model.use_ema or schedule_free:
+        return 0
+    usual = {"total_steps": 1_000_000, "examples_per_step": 1}  # neither changes how many there are
+    ema: LitEma = instantiate_from_config(model.ema_config, {"number": nn.Parameter(torch.zeros(1))}, **usual)
+    main = track_of(ema.profile, 0)
+    tracks = {id(track): track for track in (main, *power_tracks(main, ema.widths).values())}
+    return sum(track.copies for track in tracks.values())
+
+
 def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
     """The optimizer of the configuration as it would be on CUDA, or one that takes the same memory."""
     target = str(model.optimizer_config["target"])
@@ -182,4 +197,6 @@ def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimi
         return EightBit(trained, target)
     optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, trained, lr=model.learning_rate)
     update_all_at_once(optimizer)
+    if is_schedule_free(optimizer):
+        cast(Any, optimizer).train()
     return optimizer

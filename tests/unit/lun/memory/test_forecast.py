@@ -9,6 +9,8 @@ import yaml
 from support.models import CONFIG
 
 from ldm.errors import Fault
+from ldm.modules.ema import LitEma
+from ldm.modules.ema_profiles import TrailingMean
 from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
@@ -40,6 +42,34 @@ def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_mem
     assert told.average == told.gradients
     assert told.weights > told.gradients  # the first stage does not train
     assert told.peak == max(told.step, told.update, told.samples) > told.weights + told.gradients + told.optimizer
+
+
+MEAN = {"profile": {"target": "ldm.modules.ema_profiles.TrailingMean", "params": {"steps": 9, "blocks": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("ema", "optimizer", "copies"),
+    [
+        ({"widths": [0.05, 0.1]}, "torch.optim.AdamW", 3),
+        (MEAN, "torch.optim.AdamW", 5),
+        ({"widths": [0.1]}, "schedulefree.AdamWScheduleFree", 0),  # among its states
+    ],
+)
+def test_every_average_is_counted(ema: dict[str, Any], optimizer: str, copies: int) -> None:
+    settings = config()
+    settings["model"]["params"]["ema_config"] = {"target": "ldm.modules.ema.LitEma", "params": ema}
+    settings["model"]["params"]["optimizer_config"] = {"target": optimizer}
+    told = forecast(settings)
+    assert told.average == copies * told.gradients
+    assert told.optimizer >= 2 * told.gradients
+
+
+def test_a_mean_over_blocks_keeps_no_more_copies_than_are_counted() -> None:
+    ema = LitEma({"number": torch.nn.Parameter(torch.zeros(1))}, update_every=1, profile=TrailingMean(9, blocks=3))
+    for step in range(1, 40):
+        ema.update(step)
+        track = ema.tracks()["ema"]
+        assert 1 + len(track.blocks or ()) <= track.copies
 
 
 def test_half_precision_halves_what_stays() -> None:
