@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from ldm.checkpoint.anatomy import SCALE_OF_XL, parts_in
+from ldm.checkpoint.anatomy import BASES, SCALE_OF_XL, parts_in
 from ldm.checkpoint.inference_yaml import inference_yaml, needs_yaml
 from ldm.checkpoint.model import NETWORKS, Model
 from ldm.checkpoint.modelspec import metadata_of
@@ -102,6 +102,12 @@ def remarks(model: Model, to: Layout) -> list[str]:
         lines.append("InvokeAI takes a 2.x file for v-prediction: set its prediction type to epsilon there")
     if model.family == "sd1" and model.facts.prediction == "v_prediction" and to == "ldm":
         lines.append("only programs that read the YAML beside the file know that it predicts v")
+    usual = BASES[model.family].unconditional if model.family else None
+    if model.unconditional != usual and to == "ldm":
+        lines.append(
+            f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
+            " only a folder tells them (--to diffusers)"
+        )
     if model.family is None and to == "ldm" and model.facts.scale_factor == SCALE_OF_XL:
         lines.append("InvokeAI knows an XL VAE by its name: let it contain sdxl")
     if "UNet" in model.parts and "VAE" not in model.parts:
