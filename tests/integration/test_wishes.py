@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.runs import newest_run
+from support.tried import BARS, CALLBACKS, LOGGERS, STRATEGIES
 
 Lun = Callable[..., int]
 VALIDATION = "data.params.validation={target: lun.data.local.Local, params: {data_root: '???', size: 8, flip_p: 0.0}}"
@@ -25,21 +26,22 @@ def test_a_run_carries_lightnings_own_callbacks_and_loggers_and_none_of_its_own_
     callbacks = named(
         "callbacks",
         "lightning.pytorch.callbacks",
-        *("DeviceStatsMonitor", "EarlyStopping", "LambdaCallback", "LearningRateMonitor"),
-        *("ModelSummary", "RichModelSummary", "TQDMProgressBar"),
+        *CALLBACKS,
         EarlyStopping="{monitor: val/loss_simple, patience: 50}",
         DeviceStatsMonitor="{cpu_stats: true}",
     )
-    loggers = named("logger", "lightning.pytorch.loggers", "CSVLogger", "TensorBoardLogger")
-    single = "{target: lightning.pytorch.strategies.SingleDeviceStrategy, params: {device: cpu}}"
+    loggers = named("logger", "lightning.pytorch.loggers", *LOGGERS)
+    (name,) = STRATEGIES
+    single = f"{{target: lightning.pytorch.strategies.{name}, params: {{device: cpu}}}}"
     strategy = ["lightning.trainer.devices=auto", f"lightning.trainer.strategy={single}"]
     assert lun("-t", *SHORT, VALIDATION, *callbacks, *loggers, *strategy) == 0
     run = newest_run(tmp_path / "logs")
     assert list(run.rglob("metrics.csv")) and list(run.rglob("events.out.tfevents*"))
 
 
-def test_speed_and_metrics_may_be_logged_never_and_the_bar_may_be_another(lun: Lun, tmp_path: Path) -> None:
-    rich = named("callbacks", "lightning.pytorch.callbacks", "RichProgressBar")
+@pytest.mark.parametrize("bar", BARS)
+def test_speed_and_metrics_may_be_logged_never_and_the_bar_may_be_another(lun: Lun, tmp_path: Path, bar: str) -> None:
+    rich = named("callbacks", "lightning.pytorch.callbacks", bar)
     throughput = named("callbacks", "lun.callbacks", "Throughput")
     words = ["lightning.trainer.log_every_n_steps=0", "lightning.trainer.max_steps=3"]
     widest = "model.params.ema_config={target: ldm.modules.ema.LitEma, params: {widths: [0.2887]}}"

@@ -16,6 +16,7 @@ import torch
 from lightning.pytorch import Callback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import Strategy, StrategyRegistry
+from support.tried import TRIED
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -175,23 +176,6 @@ def test_callbacks_loggers_and_strategies_that_are_not_refused_are_those_that_wh
     refused = [path for path, kind in admitted(base) if kind is None]
     assert {path.rpartition(".")[2] for path in tried} <= set(TRIED[base.__name__])
     tell(base.__name__, tried, refused)
-
-
-TRIED = {
-    "Callback": (
-        "DeviceStatsMonitor",
-        "EarlyStopping",
-        "LambdaCallback",
-        "LearningRateMonitor",
-        "ModelSummary",
-        "RichModelSummary",
-        "RichProgressBar",
-        "TQDMProgressBar",
-    ),
-    "Logger": ("CSVLogger", "TensorBoardLogger"),
-    "Strategy": ("SingleDeviceStrategy",),
-}
-"""What `tests/integration/test_wishes.py` trains with."""
 
 
 def test_every_name_of_a_strategy_is_ours_or_refused() -> None:
