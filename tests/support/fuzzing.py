@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 FEW, MANY = 60, int(os.environ.get("LUN_FUZZ_CASES", "3000"))
-COUNTS = [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+COUNTS: list[Any] = [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
 SECONDS, MEMORY = 20, 4 << 30
 """What one case may take: seconds of the processor (whatever else runs beside it), bytes beyond what is there."""
 ANSWERS = {0, 2, 3, 4, 5, 7, 8}
@@ -95,8 +95,12 @@ def fuzz(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], objec
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read)
-        os._exit(_checked(count, cases, check, write))
+        code = 1
+        try:
+            os.close(read)
+            code = _checked(count, cases, check, write)
+        finally:
+            os._exit(code)  # never on into the tests of the parent
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         told = pipe.read().decode(errors="replace")
