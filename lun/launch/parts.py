@@ -26,6 +26,7 @@ from lun.launch.settings import Settings
 from lun.launch.stepping import require_stepping, require_whole_weights
 from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.trainer import build_callbacks, find_ranks, require_numbers
+from lun.launch.user_code import tell_unused
 from lun.strategies.combinations import require_combination
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) ->
     data = tried(lambda: _data(config["data"]))
     model = tried(lambda: _model(config["model"]))
     raise_all(tried.faults)
+    tell_unused(config)
     assert callbacks is not None and data is not None and model is not None
     return Parts(callbacks, data, model)
 

@@ -6,10 +6,11 @@ an `accelerate.py`, which a library would import in good faith.
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ldm.admission import DRAWER, grant
 
@@ -20,6 +21,8 @@ class OwnCode:
     """Finds the drawer and the allowed packages in one folder, by their names and nothing else there."""
 
     def __init__(self, home: Path, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
+        self.found: set[str] = set()
         self.places = {name.partition(".")[0]: home for name in packages} | {DRAWER: home / "lun"}
 
     def find_spec(
@@ -27,7 +30,29 @@ class OwnCode:
     ) -> ModuleSpec | None:
         """The module of this name; None for all others, which Python then looks for as usual."""
         place = self.places.get(name)
+        if place:
+            self.found.add(name)
         return PathFinder.find_spec(name, [str(place)]) if place else None
+
+
+def tell_unused(config: Any) -> None:
+    """Say which packages of `--allow` no target of the configuration lies in and nothing else has imported."""
+    targets = set(_targets(config))
+    for own in (finder for finder in sys.meta_path if isinstance(finder, OwnCode)):
+        for name in own.packages:
+            imported = name.partition(".")[0] in own.found
+            if not imported and not any(f"{path}.".startswith(f"{name}.") for path in targets):
+                log.info("note: --allow %s: no target of the configuration lies in it", name)
+
+
+def _targets(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("target"), str):
+            yield value["target"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _targets(inner)
 
 
 def admit_user_code(packages: Sequence[str] = (), home: Path | None = None) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ldm.admission import may_import
-from lun.launch.user_code import admit_user_code
+from lun.launch.user_code import admit_user_code, tell_unused
 
 
 @pytest.fixture
@@ -53,3 +53,15 @@ def test_the_next_call_takes_the_permission_back(home: Path) -> None:
     admit_user_code(home=home)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("shared_by_somebody")
+
+
+def test_an_allowed_package_that_nothing_uses_is_noted(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    (home / "mine.py").write_text("class Own: ...")
+    admit_user_code(["mine", "unused_one", "fractions"], home)
+    assert importlib.import_module("mine")
+    tell_unused({"model": {"params": [{"target": "fractions.Fraction"}]}})
+    del sys.modules["mine"]
+    assert [line for line in caplog.messages if line.startswith("note:")] == [
+        "note: --allow unused_one: no target of the configuration lies in it"
+    ]
