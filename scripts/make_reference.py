@@ -43,6 +43,7 @@ TARGETS = {
         "ldm.diffusion.noise.Offset",
         "ldm.diffusion.noise.Pyramid",
         "ldm.diffusion.timesteps.Range",
+        "ldm.diffusion.loss.WholeMean",
         "ldm.diffusion.masks.RandomRectangles",
     ],
     "Averaged weights (`model.params.ema_config`)": [
