@@ -17,6 +17,12 @@ from ldm.admission import DRAWER, grant
 log = logging.getLogger(__name__)
 
 
+def _forget(package: str) -> None:
+    """Let the next import look anew: what was imported is that of another folder."""
+    for name in [name for name in sys.modules if name == package or name.startswith(package + ".")]:
+        del sys.modules[name]
+
+
 class OwnCode:
     """Finds the drawer and the allowed packages in one folder, by their names and nothing else there."""
 
@@ -60,8 +66,12 @@ def admit_user_code(packages: Sequence[str] = (), home: Path | None = None) -> N
 
     Both come after all that is installed, so that they hide nothing of the program's. It holds until the next call.
     """
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, OwnCode)]
-    sys.meta_path.append(OwnCode(home or Path.cwd(), packages))
+    home = home or Path.cwd()
+    before = [finder for finder in sys.meta_path if isinstance(finder, OwnCode)]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in before]
+    sys.meta_path.append(OwnCode(home, packages))
+    if any(finder.places[DRAWER] != home / "lun" for finder in before):
+        _forget(DRAWER)
     grant(packages)
     if packages:
         log.info("allow    a config may run code of %s", ", ".join(packages))

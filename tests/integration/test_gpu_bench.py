@@ -23,7 +23,7 @@ def bench(repo_root: Path) -> Any:
 
 def test_every_case_passes_the_check(bench: Any, tmp_path: Path) -> None:
     pytest.importorskip("deepspeed")
-    given = argparse.Namespace(base=[str(TINY)], accelerator="cpu", devices=1, batch=2, steps=4)
+    given = argparse.Namespace(base=[str(TINY)], accelerator="gpu", devices=1, batch=2, steps=4)
     words = bench.words(make_pictures(tmp_path / "data", 2), tmp_path / "logs", given)
     codes = {name: run([*words, *case, "--check"]) for name, case in bench.CASES.items()}
     assert set(codes.values()) == {0}, codes

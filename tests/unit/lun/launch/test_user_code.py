@@ -28,6 +28,16 @@ def test_the_drawer_of_the_folder_is_found_by_its_name(home: Path) -> None:
     assert importlib.import_module("lun.local.colours").NAME == "drawer"
 
 
+def test_the_drawer_of_another_folder_is_found_after_it(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "lun" / "local").mkdir(parents=True)
+    (other / "lun" / "local" / "sorters.py").write_text("NAME = 'another drawer'\n")
+    admit_user_code(home=home)
+    assert importlib.import_module("lun.local.colours").NAME == "drawer"
+    admit_user_code(home=other)
+    assert importlib.import_module("lun.local.sorters").NAME == "another drawer"
+
+
 @pytest.mark.parametrize("name", ["shared_by_somebody", "lun.other"])
 def test_nothing_else_of_the_folder_is_importable(home: Path, name: str) -> None:
     admit_user_code(home=home)
