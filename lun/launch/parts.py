@@ -19,7 +19,7 @@ from lun.config.errors import raise_all
 from lun.data.module import DataModuleFromConfig
 from lun.launch import log as console
 from lun.launch.length import fill_horizon, known_length
-from lun.launch.precision import policy_of
+from lun.launch.precision import require_precision
 from lun.launch.ranks import process_rank
 from lun.launch.rate import rate_of, scaled_rate
 from lun.launch.settings import Settings
@@ -27,7 +27,6 @@ from lun.launch.stepping import require_stepping, require_whole_weights
 from lun.launch.strategy import require_strategy, with_strategy
 from lun.launch.trainer import build_callbacks, find_ranks, require_numbers
 from lun.launch.user_code import tell_unused
-from lun.strategies.combinations import require_combination
 
 T = TypeVar("T")
 ELSEWHERE = "DEV01"
@@ -49,7 +48,7 @@ def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) ->
     """
     config, tried = settings.config, _Tried()
     tried(lambda: require_strategy(trainer))
-    tried(lambda: _require_precision(trainer, on_cpu))
+    tried(lambda: require_precision(with_strategy(trainer), on_cpu))
     tried(lambda: require_numbers(trainer))
     tried(lambda: admitted(config["model"]["target"]).refuse_trainer(trainer))
     tried(lambda: require_stepping(config["model"], on_cpu))
@@ -84,11 +83,6 @@ def _rehearse(parts: Parts, model: dict[str, Any], trainer: Mapping[str, Any], s
     fill_horizon(model.get("params", {}).get("scheduler_config"), steps)
     parts.model.learning_rate = scaled_rate(*rate_of(model), global_batch)
     rehearse(parts.model, steps, global_batch)
-
-
-def _require_precision(trainer: Mapping[str, Any], on_cpu: bool) -> None:
-    strategy = with_strategy(trainer)["strategy"]
-    require_combination(strategy, policy_of(trainer.get("precision")).name, on_cpu)
 
 
 def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:

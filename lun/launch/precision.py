@@ -7,11 +7,19 @@ from typing import Any
 import torch
 
 from ldm.util import instantiate_from_config, is_recipe
-from lun.strategies.combinations import family_of, precision_name
+from lun.strategies.combinations import family_of, precision_name, require_combination
 from lun.strategies.precision import NAMES
 from lun.strategies.zero_precision import ZeroPrecision
 
 log = logging.getLogger(__name__)
+
+
+def require_precision(trainer: Mapping[str, Any], on_cpu: bool) -> None:
+    """Raise `Fault` CFG08 for a precision that nothing, or not this strategy, can train in, DEV05 if not on the CPU.
+
+    `trainer` are arguments whose strategy is a recipe or a name that Lightning knows.
+    """
+    require_combination(trainer.get("strategy"), policy_of(trainer.get("precision")).name, on_cpu)
 
 
 def warn_if_slow(trainer: Mapping[str, Any]) -> None:

@@ -74,7 +74,7 @@ def outcome(trainer: Mapping[str, Any]) -> Any:
     """What is built from these arguments, or the words with which they are refused."""
     try:
         require_device(trainer)
-        require_precision(trainer)
+        require_precision(trainer, on_cpu=True)
         length = settle_length(trainer, 100, 2 * trainer.get("accumulate_grad_batches", 1))
         built = build_trainer(trainer, length, True, [SmoothedProgressBar()], [], Path("run"))
     except Fault as fault:

@@ -4,12 +4,17 @@ import pytest
 
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
-from lun.launch.precision import require_precision, with_precision
+from lun.launch.precision import device_of, with_precision
+from lun.launch.precision import require_precision as require_on
 from lun.strategies.combinations import PRECISIONS, TABLE
 
 ZERO = {"target": "lun.strategies.deepspeed.DeepSpeed"}
 REFUSED = {("fsdp", "16-mixed", "cpu"), ("fsdp", "16-mixed", "cuda"), ("deepspeed", "16-mixed", "cpu")}
 CELLS = [(s, p, d) for s in TABLE for p in PRECISIONS for d in ("cpu", "cuda")]
+
+
+def require_precision(arguments: dict) -> None:
+    require_on(arguments, device_of(arguments) == "cpu")
 
 
 def trainer(strategy: str, precision: object, device: str = "cpu") -> dict[str, object]:
