@@ -8,8 +8,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 T = TypeVar("T")
 LARGEST = 64 << 20  # bytes of a file that describes something
 
@@ -35,28 +33,6 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-
-
-def parse_yaml(text: str) -> Any:
-    """The value of a YAML text without aliases, which a few lines of could fill all memory. ValueError as above.
-
-    For files of other programs and lists that people write; configurations have a reader of their own.
-    """
-    try:
-        return yaml.load(text, _WithoutAliases)
-    except (yaml.YAMLError, ArithmeticError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        told = isinstance(error, yaml.YAMLError)
-        raise ValueError(str(error) if told else "it is nested too deeply, or has odd types") from error
-
-
-class _WithoutAliases(yaml.SafeLoader):
-    """Safe YAML that refuses `*name`."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, "an alias is not read here", mark)
-        return super().compose_node(parent, index)
 
 
 def record_of(cls: type[T], rows: object) -> T:

@@ -9,7 +9,8 @@ from ldm.checkpoint.anatomy import Kind
 from ldm.checkpoint.model import V_MARKER, ZERO_SNR_MARKER, PredictionType
 from ldm.checkpoint.parts import UNET
 from ldm.checkpoint.state import State
-from ldm.plain import parse_yaml, read_plain_text
+from ldm.plain import read_plain_text
+from ldm.plain_yaml import parse_yaml
 
 TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"
 SPREAD_OF_V = 0.09  # of these numbers in the published 2.x models: above it v, below it eps

@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ldm.admission import admitted
 from ldm.diffusion.loss import Absolute, ElementLoss, Huber, Squared
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import BetaSchedule, DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
-from ldm.util import Recipe, get_obj_from_str, instantiate_from_config, is_recipe
+from ldm.util import Recipe, instantiate_from_config, is_recipe
 
 LossType = Literal["l1", "l2", "huber"]
 LOSSES: dict[LossType, ElementLoss] = {"l1": Absolute(), "l2": Squared(), "huber": Huber()}
@@ -59,7 +60,7 @@ def combined_objective(recipe: Recipe | Objective | None, shorthand: Mapping[str
 
 def _filled_path(recipe: Recipe, shorthand: Mapping[str, Any]) -> Recipe:
     given = dict(recipe.get("params") or {})
-    takes = inspect.signature(get_obj_from_str(recipe["target"])).parameters
+    takes = inspect.signature(admitted(recipe["target"])).parameters
     for name in inspect.signature(DDPMPath).parameters.keys() & DEFAULTS.keys():
         if name in takes:
             given[name] = _either(given, name, shorthand, name, shorthand[name], "path.params.")

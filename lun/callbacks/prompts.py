@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from ldm.plain import parse_yaml, read_plain_text
+from ldm.plain import read_plain_text
+from ldm.plain_yaml import parse_yaml
 
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks.image_logger.params.prompts"

@@ -85,12 +85,12 @@ def without_idle_monitors(merged: Merged) -> tuple[Merged, list[str]]:
         for path, fault in merged.unresolved.items()
         if path[:2] == ("lightning", "callbacks") and path[3:] == ("params", "monitor")
     }
+    if not waiting:
+        return merged, []
     callbacks = _inside(merged.config, "lightning", "callbacks") or {}
     lightning = {**(merged.config.get("lightning") or {}), "callbacks": callbacks | dict.fromkeys(waiting)}
     unresolved = {path: fault for path, fault in merged.unresolved.items() if path[2:3] not in {(n,) for n in waiting}}
     notes = [f"lightning.callbacks.{name} is off: nothing is validated, and no metric is named" for name in waiting]
-    if not waiting:
-        return merged, []
     return replace(merged, config=merged.config | {"lightning": lightning}, unresolved=unresolved), notes
 
 

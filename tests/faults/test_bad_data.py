@@ -207,7 +207,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], list[str], int, str, str]] = {
     "buckets of an odd step": (two_pictures, ["data.params.buckets={resolutions: [8], step: 0}"], 2, "CFG08", "step"),
     "a cache of another type": (two_pictures, ["data.params.cache={dtype: int8}"], 2, "CFG03", "float16"),
     "a mask that is none": (two_pictures, [f"{PARAMS}.mask=red"], 2, "CFG03", "alpha"),
-    "no data set at all": (two_pictures, ["~data.params.train"], 2, "CFG04", "target"),
+    "no data set at all": (two_pictures, ["~data.params.train"], 2, "CFG03", "target"),
     "a data set that is none": (two_pictures, ["data.params.train.target=torch.nn.Linear"], 2, "CFG04", "dataset"),
 }
 

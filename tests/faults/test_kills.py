@@ -117,7 +117,8 @@ def compare(straight: Path, run: Path) -> None:
     # Both hold the last step; a kill between the two saves leaves the first alone.
     assert differences(final_state(straight), final_state(run, "every-2k-steps.ckpt")) == []
     assert set(metrics(run)) == set(metrics(straight))
-    assert list(run.rglob(".*")) == []
+    assert [file.name for file in run.rglob(".*")] == [".lock"]
+    assert (run / ".lock").read_text() == ""  # nobody holds it
     assert len([*run.rglob("*.shards-*")]) in (0, len([*run.rglob("*.ckpt")]))
 
 

@@ -36,9 +36,9 @@ ODD: Mapping[str, tuple[list[str], str, int]] = {
     "fewer than no timesteps": (["model.params.timesteps=-1"], "CFG08", 2),
     "captions without a token": (["model.params.cond_stage_config.params.max_length=0"], "CFG08", 2),
     "captions of fewer than no tokens": (["model.params.cond_stage_config.params.max_length=-1"], "CFG08", 2),
-    "a validation that never comes": ([f"{TRAINER}.val_check_interval=.inf"], "CFG08", 2),
-    "a validation at no number": ([f"{TRAINER}.val_check_interval=.nan"], "CFG08", 2),
-    "a clipping at infinity": ([f"{TRAINER}.gradient_clip_val=.inf"], "CFG08", 2),
+    "a validation that never comes": ([f"{TRAINER}.val_check_interval=.inf"], "CFG03", 2),
+    "a validation at no number": ([f"{TRAINER}.val_check_interval=.nan"], "CFG03", 2),
+    "a clipping at infinity": ([f"{TRAINER}.gradient_clip_val=.inf"], "CFG03", 2),
     "a loader that waits for less than nothing": (["data.params.train.dataloader_params={timeout: -1}"], "CFG08", 2),
     "a loader that fetches nothing": (
         ["data.params.train.dataloader_params={num_workers: 1, prefetch_factor: 0}"],

@@ -29,7 +29,7 @@ LAYERS: list[list[str]] = [
     ["ldm.util", "ldm.place", "ldm.packages"],
     ["ldm.admission"],
     ["ldm.errors"],
-    ["ldm.plain", "ldm.shell"],
+    ["ldm.plain", "ldm.plain_yaml", "ldm.shell"],
     ["ldm", "lun"],
 ]
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from ldm.plain import parse_json, parse_yaml, read_json, record_of
+from ldm.plain import parse_json, read_json, record_of
+from ldm.plain_yaml import parse_yaml
 
 
 @pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "9" * 5000, '{"a":' * 50_000, "\x00", b"\xff"])

@@ -8,7 +8,8 @@ from support.runs import make_pictures
 from ldm.diffusion.draws import Draws
 from ldm.util import instantiate_from_config
 from lun.config.check import check
-from lun.config.load import load_layers
+from lun.config.compat.upgrade import upgrade
+from lun.config.load import Merged, load_layers
 
 FLAT = """
 train:
@@ -97,7 +98,10 @@ SORTED = {
 
 
 def built(text: str, root: object) -> object:
-    recipe = yaml.safe_load(text)["train"]
+    """The data set that a config of 2022 means: as the program reads it, in today's spelling."""
+    merged, _, faults = upgrade(Merged({"data": {"params": yaml.safe_load(text)}}))
+    assert faults == []
+    recipe = merged.config["data"]["params"]["train"]
     return instantiate_from_config({**recipe, "params": {**recipe["params"], "data_root": str(root)}})
 
 
@@ -145,7 +149,7 @@ def test_the_config_check_accepts_both_examples(tmp_path, example):
     file.write_text(
         "data:\n  target: lun.data.module.DataModuleFromConfig\n  params:\n    batch_size: 1\n" + body + "\n"
     )
-    faults = [fault for fault in check(load_layers([str(file)])) if "model" not in fault.what]
+    faults = [fault for fault in check(upgrade(load_layers([str(file)]))[0]) if "model" not in fault.what]
     assert faults == []
 
 

@@ -18,7 +18,7 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "FrozenCLIPEmbedder": [{"config": NARROW, "layer": layer} for layer in ("last", "penultimate", "hidden")],
     "FrozenOpenCLIPEmbedder": [{"config": NARROW}],
     "FrozenOpenCLIPEmbedder2": [{"config": NARROW}],
-    "SDXLConditioner": [{"clip": NARROW, "open_clip": NARROW, "size": 8}],
+    "SDXLConditioner": [{"clip": NARROW, "open_clip": NARROW}],
 }
 
 
