@@ -55,7 +55,7 @@ class FirstStage:
                 f"pictures of {x.shape[-1]} x {x.shape[-2]} pixels are too small for this first stage",
                 where="data.params.train.params.size",
                 why=f"one latent stands for {smallest} x {smallest} pixels",
-                fix=f"data.params.train.params.size={max(64, smallest)}, or the size that the model was made for",
+                fix="data.params.train.params.size=512, or the size that the model was made for",
             )
         with outside_float16(self.network, x) as safe:
             return self.network.quant_conv(self.network.encoder(safe))

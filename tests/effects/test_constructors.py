@@ -171,6 +171,7 @@ NO_PARTS: Mapping[str, str] = {
     "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
     "lun.callbacks.position.FollowPosition": "every run has it, with what the program hands it",
     "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
+    "lun.launch.latest.LinkLatest": "every run has it, with what the program hands it",
     **dict.fromkeys(
         (
             "lun.data.keyed.Keyed",

@@ -8,6 +8,7 @@ import inspect
 import io
 import math
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -67,6 +68,11 @@ ELSEWHERE = ("deepspeed.ops.", "bitsandbytes.")
 """Built by a compiler or for a GPU, so they are not tried here: on a CPU some of bitsandbytes' cannot step at all."""
 
 
+def can_be_named(kind: type) -> bool:
+    """Whether it stands where it says; Lightning makes further classes while a run trains, which no path leads to."""
+    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+
+
 def subclasses(base: type) -> set[type]:
     return {base}.union(*(subclasses(kind) for kind in base.__subclasses__()))
 
@@ -82,7 +88,8 @@ def of_libraries(base: type) -> list[type]:
             if home.startswith("lightning") and not inner.name.rpartition(".")[2].startswith("_"):
                 importlib.import_module(inner.name)
     own = ("ldm.", "lun.", "test", "support.", *ELSEWHERE)
-    found = {kind for kind in subclasses(base) if refusal(kind) is None and not definition(kind).startswith(own)}
+    kinds = {kind for kind in subclasses(base) if can_be_named(kind)}
+    found = {kind for kind in kinds if refusal(kind) is None and not definition(kind).startswith(own)}
     return sorted(found, key=definition)
 
 
