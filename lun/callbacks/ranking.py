@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lun.callbacks.atomic import peek
+from lun.callbacks.atomic import moment_of, peek
 
 KEEP_ALL = -1
 
@@ -73,8 +73,7 @@ def written_at(root: Path, directory: Path, state_key: str, step: int, attempt: 
 
 def attempt_of(path: Path) -> int | None:
     """The attempt of the run that wrote a file, None if it does not say."""
-    attempt: int | None = peek(path).get("lun", {}).get("attempt")
-    return attempt
+    return moment_of(peek(path))[1]
 
 
 def left_alone(path: Path, attempt: int) -> Path:
@@ -85,5 +84,4 @@ def left_alone(path: Path, attempt: int) -> Path:
 
 
 def _step(path: Path) -> int | None:
-    step: int | None = peek(path).get("lun", {}).get("position", {}).get("step")
-    return step
+    return moment_of(peek(path))[0]
