@@ -1,7 +1,6 @@
 """Ctrl-C, SIGTERM, SIGUSR1, SIGHUP, a time limit, on any rank: all finish the step, save, and exit by why they did."""
 
 import logging
-import os
 import signal
 import threading
 import time
@@ -13,6 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lun.callbacks.agreement import Agreement
 from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.contract import step_of
+from lun.callbacks.deadline import END_SECONDS, end_within
 from lun.callbacks.peers import another_rank_failed, is_from_another_rank
 from lun.callbacks.position import follower
 from lun.callbacks.seating import give_back_after_fit, silence_sigterm
@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 TERMINATED = 143
-END_SECONDS = 10.0
 FAILED = 1000  # above all codes: what the ranks agree on once one of them has failed
 
 _CODES = {
@@ -31,13 +30,6 @@ _CODES = {
     )
     if hasattr(signal, name)
 }
-
-
-def end_within(seconds: float, code: int) -> None:
-    """End the process by then, however tidying up goes: it may wait for workers that never answer."""
-    timer = threading.Timer(seconds, os._exit, (code,))
-    timer.daemon = True
-    timer.start()
 
 
 class Stops(AtStepBoundary):
@@ -71,6 +63,7 @@ class Stops(AtStepBoundary):
         self._training = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
+        self._deadline: threading.Timer | None = None
         self._agreement = Agreement()
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -155,7 +148,7 @@ class Stops(AtStepBoundary):
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
-            end_within(END_SECONDS, INTERRUPTED)
+            self._deadline = end_within(END_SECONDS, INTERRUPTED)
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
         self.asked_back |= signal.Signals(number).name == "SIGUSR1"
@@ -169,7 +162,12 @@ class Stops(AtStepBoundary):
             log.info("stopping after this step, saving last.ckpt …%s", again)
 
     def give_back(self) -> None:
-        """Let the signals mean what they meant before the fit; again, where Lightning put our handlers back."""
+        """Let the signals mean what they meant before the fit; again, where Lightning put our handlers back.
+
+        What a second Ctrl-C ends within seconds is the fit: a notebook that ran it goes on.
+        """
+        if self._deadline is not None:
+            self._deadline.cancel()
         for number, handler in self._former.items():
             if signal.getsignal(number) == self._note:
                 signal.signal(number, handler)

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ldm.errors import Fault
 from ldm.shell import quoted
+from lun.callbacks.deadline import END_SECONDS, end_within
 from lun.launch import log, report
 from lun.launch.blame import fault_of
 from lun.launch.disk import disk_fault
@@ -57,6 +58,8 @@ def leave(code: int) -> NoReturn:
     """End the process. Beside other ranks a failure does so at once: tidying up would wait for what they never send."""
     for worker in multiprocessing.active_children() if code else ():
         worker.kill()  # a loader's, deaf to SIGTERM (`guard_worker`): Python would wait for it at its own end
+    if code == INTERRUPTED:
+        end_within(END_SECONDS, code)
     _flush()
     distributed = sys.modules.get("torch.distributed")
     if code and distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -61,8 +61,21 @@ def test_a_second_ctrl_c_quits_without_saving(training, tmp_path):
     stops = Stops()
     with pytest.raises(SystemExit):
         training(9, Signal(signal.SIGINT, 2, times=2), stops, FinalCheckpoint()).fit()
+    stops.give_back()
     assert stops.exit_code == 130
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_second_ctrl_c_bounds_the_end_of_the_fit_and_not_of_the_process_that_ran_it(training, monkeypatch):
+    monkeypatch.setattr("lun.callbacks.stops.END_SECONDS", 1e4)
+    stops = Stops()
+    before = set(threading.enumerate())
+    with pytest.raises(SystemExit):
+        training(9, Signal(signal.SIGINT, 2, times=2), stops).fit()
+    (timer,) = [thread for thread in threading.enumerate() if thread not in before]
+    stops.give_back()
+    timer.join()
+    assert not timer.is_alive()
 
 
 def test_the_first_ctrl_c_is_answered_at_once_and_only_once(training, caplog):

@@ -93,3 +93,12 @@ def test_a_failure_takes_along_the_loaders_workers_that_are_deaf_to_other_signal
     with pytest.raises(SystemExit) as ended:
         leave(code)
     assert (ended.value.code, alive) == (code, left)
+
+
+def test_after_a_second_ctrl_c_even_the_end_of_python_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds: list[tuple[float, int]] = []
+    monkeypatch.setattr("lun.launch.ending.end_within", lambda *bound: bounds.append(bound))
+    for code in (0, 70, 130):
+        with pytest.raises(SystemExit):
+            leave(code)
+    assert bounds == [(10.0, 130)]
