@@ -1,4 +1,4 @@
-"""The one exception for what a person can put right: raised anywhere, printed by `lun.launch` alone."""
+"""The one exception for what a person can put right: raised anywhere, printed by `lun.console` alone."""
 
 
 class Fault(Exception):

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
-from lun.config.presets import listing
-from lun.launch import cli, log, report
-from lun.launch.arguments import Arguments
-from lun.launch.ending import reported
-from lun.launch.lock import take_over
-from lun.launch.ranks import process_rank
-from lun.launch.usage import usage, version
-from lun.launch.user_code import admit_user_code
+from lun.cli import parser
+from lun.cli.arguments import Arguments
+from lun.cli.usage import usage, version
+from lun.cli.user_code import admit_user_code
+from lun.config.reading.presets import listing
+from lun.console import log, report
+from lun.console.ending import reported
+from lun.run_dir.lock import take_over
+from lun.run_dir.ranks import process_rank
 
 if TYPE_CHECKING:
-    from lun.launch.resume import Resume
-    from lun.launch.settings import Settings
+    from lun.run.settings import Settings
+    from lun.run_dir.resume import Resume
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _start(cli.parse(words), words), words)
+    return reported(lambda: _start(parser.parse(words), words), words)
 
 
 def _start(arguments: Arguments, words: list[str]) -> int:
@@ -36,7 +37,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
     # Needs packages whose absence the doctor has told by now.
-    from lun.launch.settings import as_yaml, look_at_settings
+    from lun.run.settings import as_yaml, look_at_settings
 
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
@@ -56,7 +57,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.check:
         return _check(settings, arguments)
     # Imports torch, which takes seconds; everything above has answered by then.
-    from lun.launch.session import Session
+    from lun.run.session import Session
 
     try:
         session = Session.prepare(settings, arguments, resume)
@@ -72,7 +73,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
 
 
 def _check(settings: Settings, arguments: Arguments) -> int:
-    from lun.launch.parts import judge
+    from lun.run.parts import judge
 
     judge(settings, arguments.time_limit is not None)
     print("the configuration has no faults")
@@ -81,10 +82,10 @@ def _check(settings: Settings, arguments: Arguments) -> int:
 
 def _show_what_is_known(settings: Settings, arguments: Arguments, error: Exception) -> None:
     """The plan as far as it is known, where one was asked for and all that is wrong is that something is missing."""
-    from lun.launch.settings import is_missing
+    from lun.run.settings import is_missing
 
     if not (arguments.check or arguments.train) and is_missing(error):
-        from lun.launch.plan import Plan
+        from lun.run.plan import Plan
 
         for line in Plan(settings, len(arguments.overrides)).lines():
             print(line)
@@ -104,7 +105,7 @@ def _examine(logdir: Path) -> int:
 
 def _find(target: str, alone: bool) -> Resume:
     """The checkpoint to go on from; with `alone` once nobody else writes into its run."""
-    from lun.launch.resume import find_checkpoint  # torch, to look into checkpoints
+    from lun.run_dir.resume import find_checkpoint  # torch, to look into checkpoints
 
     resume = find_checkpoint(target)
     if not alone or process_rank() != 0:

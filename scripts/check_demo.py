@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from lun.callbacks.samples import SampleRecord
+from lun.previews.samples import SampleRecord
 
 DATA = Path(__file__).parents[1] / "configs" / "demo" / "data"
 

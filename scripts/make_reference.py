@@ -48,8 +48,8 @@ TARGETS = {
     ],
     "Averaged weights (`model.params.ema_config`)": [
         "ldm.modules.ema.LitEma",
-        "ldm.modules.ema_profiles.PowerDecay",
-        "ldm.modules.ema_profiles.TrailingMean",
+        "ldm.ema.profiles.PowerDecay",
+        "ldm.ema.profiles.TrailingMean",
     ],
     "Schedules (`model.params.scheduler_config`)": [
         "ldm.lr_scheduler.WarmupConstant",
@@ -58,7 +58,7 @@ TARGETS = {
     ],
     "Autoencoder's loss (`model.params.lossconfig`)": ["ldm.modules.losses.LPIPSWithDiscriminator"],
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
-    "Sizes (`data.params.buckets`)": ["lun.data.buckets.Buckets"],
+    "Sizes (`data.params.buckets`)": ["lun.data.order.buckets.Buckets"],
     "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],
     "Precision (`lightning.trainer.precision`)": [
         "lun.strategies.precision.Bf16Mixed",

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ldm.checkpoint.source import find_source
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
+from ldm.files.source import find_source
 from ldm.models import autoencoder_preview
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ldm.diffusion.draws import BatchDraws
+from ldm.ema.lit_ema import LitEma
 from ldm.errors import Fault
-from ldm.modules.ema import LitEma
 from ldm.modules.posterior import Posterior
 
 

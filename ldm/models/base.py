@@ -9,6 +9,9 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
+from ldm.ema.start import refuse_beside_law
 from ldm.models.averages import restore
 from ldm.models.clipping import require_clippable
 from ldm.models.frozen_since import leave_out_idle
@@ -17,9 +20,6 @@ from ldm.models.optimizer_settings import Settings, apply_changes, require_same_
 from ldm.models.parts import ForwardUnit, PartSize, translate
 from ldm.models.schedule import schedule_for, set_rates
 from ldm.models.window import mean_of, over_ranks
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_start import refuse_beside_law
-from ldm.modules.schedule_free import ScheduleFree, is_schedule_free
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 

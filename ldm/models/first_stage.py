@@ -6,14 +6,14 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from ldm.checkpoint.autoencoder_keys import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import FIRST_STAGE, part_of
-from ldm.checkpoint.source import find_source
-from ldm.checkpoint.state import State
-from ldm.checkpoint.table import KeyTable
 from ldm.errors import Fault
+from ldm.files.load import load_part
+from ldm.files.source import find_source
+from ldm.files.state import State
+from ldm.keys.parts import FIRST_STAGE, part_of
+from ldm.keys.table import KeyTable
+from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
+from ldm.modules.meta_init import hollow, is_hollow
 from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
 from ldm.modules.overflow import outside_float16
 

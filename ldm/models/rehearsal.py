@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.schedule import WHERE, Factors, factors_of, finished_at, longer
-from ldm.modules.schedule_free import is_schedule_free
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)

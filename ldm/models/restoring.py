@@ -1,10 +1,10 @@
 """A model as a checkpoint of its run left it: to be looked at and drawn from, not to be trained on."""
 
-from ldm.checkpoint.averaged import holds_average
-from ldm.checkpoint.load import compare, refuse_nonfinite
-from ldm.checkpoint.parts import EMA
-from ldm.checkpoint.state import State
 from ldm.errors import Fault
+from ldm.files.load import compare, refuse_nonfinite
+from ldm.files.state import State
+from ldm.keys.averaged import holds_average
+from ldm.keys.parts import EMA
 from ldm.models.base import TrainedModel
 
 

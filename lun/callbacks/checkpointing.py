@@ -11,16 +11,12 @@ from typing import Any, Literal
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
-from lun.callbacks.agreement import Agreement
-from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.companions import remove_checkpoint
-from lun.callbacks.contract import data_of, step_of
 from lun.callbacks.final import FinalCheckpoint
-from lun.callbacks.monitoring import never_logged, validates
-from lun.callbacks.names import check_place, check_template, field_names, file_name
-from lun.callbacks.position import follower
-from lun.callbacks.ranking import Saved, left_alone, place, still_there, written_at
-from lun.callbacks.saving import (
+from lun.checkpoints.checkpoint_files import remove_checkpoint
+from lun.checkpoints.monitoring import never_logged, validates
+from lun.checkpoints.names import check_place, check_template, field_names, file_name
+from lun.checkpoints.ranking import Saved, left_alone, place, still_there, written_at
+from lun.checkpoints.saving import (
     begin_checkpoint,
     could_not_save,
     not_finite,
@@ -31,6 +27,10 @@ from lun.callbacks.saving import (
     weights_are_finite,
     write_checkpoint,
 )
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.contract import data_of, step_of
+from lun.loop.position import follower
+from lun.loop.rank_agreement import Agreement
 
 __all__ = ["Checkpoint", "FinalCheckpoint"]
 

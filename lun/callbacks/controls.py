@@ -7,12 +7,11 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.images import ImageLogger
-from lun.callbacks.monitoring import validates
-from lun.callbacks.position import follower
-from lun.callbacks.ranking import left_alone
-from lun.callbacks.saving import (
+from lun.callbacks.stops import INTERRUPTED, Stops
+from lun.checkpoints.monitoring import validates
+from lun.checkpoints.ranking import left_alone
+from lun.checkpoints.saving import (
     could_not_save,
     not_finite,
     relative,
@@ -20,8 +19,9 @@ from lun.callbacks.saving import (
     weights_are_finite,
     write_checkpoint,
 )
-from lun.callbacks.seating import micro_batches
-from lun.callbacks.stops import INTERRUPTED, Stops
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.lightning_internals import micro_batches
+from lun.loop.position import follower
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
-from lun.callbacks.agreement import Agreement
-from lun.callbacks.contract import data_of, step_of
-from lun.callbacks.position import follower
-from lun.callbacks.saving import kept_file, resume_from
+from lun.checkpoints.saving import kept_file, resume_from
+from lun.loop.contract import data_of, step_of
+from lun.loop.position import follower
+from lun.loop.rank_agreement import Agreement
 
 log = logging.getLogger(__name__)
 

@@ -12,17 +12,17 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
-from ldm.checkpoint.digest import sha256
-from ldm.checkpoint.ema_snapshot import About, TensorFile, write_snapshot
-from ldm.checkpoint.write import write_safetensors
+from ldm.ema.profiles import PowerDecay
+from ldm.ema.tracks import Track
 from ldm.errors import Fault
-from ldm.modules.ema_profiles import PowerDecay
-from ldm.modules.ema_tracks import Track
-from lun.callbacks.atomic import clean_leftovers
-from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.names import check_place
-from lun.callbacks.position import follower
-from lun.callbacks.saving import could_not_save, relative, run_directory
+from ldm.files.digest import sha256
+from ldm.files.ema_snapshot import About, TensorFile, write_snapshot
+from ldm.files.write import write_safetensors
+from lun.checkpoints.atomic import clean_leftovers
+from lun.checkpoints.names import check_place
+from lun.checkpoints.saving import could_not_save, relative, run_directory
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.position import follower
 
 log = logging.getLogger(__name__)
 TOLD_EVERY = 60.0  # seconds

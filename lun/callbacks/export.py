@@ -8,22 +8,22 @@ from typing import Literal
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ldm.checkpoint.anatomy import family_of, unet_of
-from ldm.checkpoint.averaged import choose_weights, holds_average
-from ldm.checkpoint.export import DTYPES, Wish, export, remarks
-from ldm.checkpoint.layout import compvis_names
-from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.sharding import bytes_of
-from ldm.checkpoint.state import State
+from ldm.convert.export import DTYPES, Wish, export, remarks
+from ldm.convert.model import Facts, Model
 from ldm.errors import Fault
+from ldm.families.infer_config import family_of, unet_of
+from ldm.files.size_shards import bytes_of
+from ldm.files.state import State
+from ldm.keys.averaged import choose_weights, holds_average
+from ldm.keys.layout import compvis_names
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
-from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.names import check_place, check_template, file_name
-from lun.callbacks.position import follower
-from lun.callbacks.saving import not_finite, relative, run_directory, weights_are_finite
-from lun.callbacks.story import story_of
+from lun.checkpoints.names import check_place, check_template, file_name
+from lun.checkpoints.run_metadata import story_of
+from lun.checkpoints.saving import not_finite, relative, run_directory, weights_are_finite
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.position import follower
 
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks: an export's "

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lun.callbacks.contract import step_of
-from lun.callbacks.peers import last_saved
-from lun.callbacks.position import follower
-from lun.callbacks.saving import (
+from lun.callbacks.stops import Stops
+from lun.checkpoints.saving import (
     could_not_save,
     not_finite,
     prepare_saving,
@@ -19,7 +17,9 @@ from lun.callbacks.saving import (
     weights_are_finite,
     write_checkpoint,
 )
-from lun.callbacks.stops import Stops
+from lun.loop.contract import step_of
+from lun.loop.position import follower
+from lun.loop.rank_failures import last_saved
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from PIL import Image
 from torch import Tensor
 
-from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.image_options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
-from lun.callbacks.pictures import fitted, grid, layout, to_uint8, write
-from lun.callbacks.prompts import Prompts, drawn_at_once, seeds_of
-from lun.callbacks.samples import SampleRecord
-from lun.callbacks.strip import draw_strip
-from lun.callbacks.undisturbed import undisturbed
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.preserved_state import undisturbed
+from lun.previews.grid import fitted, grid, layout, to_uint8, write
+from lun.previews.options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
+from lun.previews.prompts import Prompts, drawn_at_once, seeds_of
+from lun.previews.samples import SampleRecord
+from lun.previews.strip import draw_strip
 
 log = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ldm.checkpoint.spread import left_spread
 from ldm.errors import Fault
-from lun.callbacks.atomic import AtomicIO
+from ldm.files.lazy_tensor import left_spread
 from lun.callbacks.checkpointing import Checkpoint
-from lun.callbacks.companions import size_on_disk
-from lun.callbacks.contract import step_of
-from lun.callbacks.footprint import amount, footprint
-from lun.callbacks.saving import run_directory
+from lun.checkpoints.atomic import AtomicIO
+from lun.checkpoints.checkpoint_files import size_on_disk
+from lun.checkpoints.memory_estimate import amount, footprint
+from lun.checkpoints.saving import run_directory
+from lun.loop.contract import step_of
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from lun.callbacks.agreement import Agreement
-from lun.callbacks.boundary import AtStepBoundary
-from lun.callbacks.contract import step_of
-from lun.callbacks.deadline import END_SECONDS, end_within
-from lun.callbacks.peers import another_rank_failed, is_from_another_rank
-from lun.callbacks.position import follower
-from lun.callbacks.seating import give_back_after_fit, silence_sigterm
+from lun.loop.boundary import AtStepBoundary
+from lun.loop.contract import step_of
+from lun.loop.deadline import END_SECONDS, end_within
+from lun.loop.lightning_internals import give_back_after_fit, silence_sigterm
+from lun.loop.position import follower
+from lun.loop.rank_agreement import Agreement
+from lun.loop.rank_failures import another_rank_failed, is_from_another_rank
 
 log = logging.getLogger(__name__)
 

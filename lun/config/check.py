@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ldm.errors import Fault
 from lun.config.errors import nearest
-from lun.config.load import COMMAND_LINE, Merged
+from lun.config.reading.load import COMMAND_LINE, Merged
 from lun.config.recipes import Path, RecipeCheck, dotted
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL

@@ -9,11 +9,11 @@ from ldm.errors import Fault
 from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.errors import raise_all
-from lun.config.files import read_text
-from lun.config.load import Merged
+from lun.config.reading.files import read_text
+from lun.config.reading.load import Merged
+from lun.config.reading.source import parse
 from lun.config.recipes import RecipeCheck
 from lun.config.slots import MODEL
-from lun.config.source import parse
 
 
 def read_stored(file: Path) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lun.cli.user_code import admit_user_code
+from lun.console import log as console
+from lun.console.ending import reported
 from lun.convert.arguments import USAGE, Arguments, parse
-from lun.launch import log as console
-from lun.launch.ending import reported
-from lun.launch.user_code import admit_user_code
 
 if TYPE_CHECKING:
-    from ldm.checkpoint.export import Wish
-    from ldm.checkpoint.model import Model
+    from ldm.convert.export import Wish
+    from ldm.convert.model import Model
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ def _start(arguments: Arguments) -> int:
         print(USAGE, end="")
         return 0
     # Imports torch, which takes seconds; everything above has answered by then.
-    from ldm.checkpoint.export import export, remarks, require_apart, require_free
-    from ldm.checkpoint.sniff import readable_size
+    from ldm.convert.export import export, remarks, require_apart, require_free
+    from ldm.files.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
     from lun.convert.parts import with_vae
     from lun.weights.opening import open_model
@@ -56,8 +56,8 @@ def _start(arguments: Arguments) -> int:
 
 
 def _wish(arguments: Arguments) -> Wish:
-    from ldm.checkpoint.export import DTYPES, Wish
-    from ldm.checkpoint.sharding import bytes_of
+    from ldm.convert.export import DTYPES, Wish
+    from ldm.files.size_shards import bytes_of
 
     size = arguments.max_shard_size
     return Wish(
@@ -76,7 +76,7 @@ def _dated(wish: Wish, date: str) -> Wish:
 
 
 def _describe(model: Model) -> None:
-    from ldm.checkpoint.anatomy import TITLES, heads_are_known
+    from ldm.families.infer_config import TITLES, heads_are_known
 
     kind = TITLES[model.family] if model.family else "an autoencoder"
     prediction = f", predicts {model.facts.prediction}" if model.family else ""

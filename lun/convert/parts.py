@@ -3,10 +3,10 @@
 import logging
 from dataclasses import replace
 
-from ldm.checkpoint.anatomy import vae_config
-from ldm.checkpoint.model import Model
-from ldm.checkpoint.parts import FIRST_STAGE
+from ldm.convert.model import Model
 from ldm.errors import Fault
+from ldm.families.infer_config import vae_config
+from ldm.keys.parts import FIRST_STAGE
 from lun.weights.opening import open_model
 
 log = logging.getLogger(__name__)

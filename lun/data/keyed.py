@@ -10,9 +10,9 @@ from torch.utils.data import Dataset
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.dataset_protocol import Offers
 from lun.data.example import Example
-from lun.data.offers import Offers
-from lun.data.order import Key, Size
+from lun.data.order.law import Key, Size
 
 
 class Keyed(Dataset[Example]):
@@ -96,7 +96,7 @@ def check_image(image: object, where: str) -> None:
         raise _broken(
             f"returns an image that is a {type(image).__name__}",
             where,
-            "it must be a tensor; lun.data.images.to_array makes one of a PIL image",
+            "it must be a tensor; lun.data.images.decode.to_array makes one of a PIL image",
         )
     shape = tuple(image.shape)
     if len(shape) != 3 or shape[2] != 3:

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from ldm.errors import Fault
 from lun.data.example import Batch, Example, collate
 from lun.data.keyed import Keyed
-from lun.data.order import Key
+from lun.data.order.law import Key
 from lun.data.rejects import Rejection, Replacing
 
 log = logging.getLogger(__name__)

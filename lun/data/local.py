@@ -14,17 +14,27 @@ from numpy.typing import NDArray
 from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.captions import CaptionReader
-from lun.data.colours import ColourManagement
 from lun.data.example import Example
-from lun.data.images import DECODING, RESAMPLING, Interpolation, cut_box, decode, fit, flip, header_size, to_array
-from lun.data.index_sizes import file_states, image_sizes
+from lun.data.images.colours import ColourManagement
+from lun.data.images.decode import (
+    DECODING,
+    RESAMPLING,
+    Interpolation,
+    cut_box,
+    decode,
+    fit,
+    flip,
+    header_size,
+    to_array,
+)
+from lun.data.images.masks import MaskKind, mask_file, read_mask, require_masks
+from lun.data.index.selection import Choice, Split, Subset, select
+from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
-from lun.data.masks import MaskKind, mask_file, read_mask, require_masks
+from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, checked
 from lun.data.metadata.rows import MOST_REPEATS
-from lun.data.selection import Choice, Split, Subset, select
 
 
 @configurable

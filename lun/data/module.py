@@ -14,21 +14,21 @@ from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
-from lun.data.buckets import Buckets, BucketSettings
-from lun.data.buckets_table import BucketTable, assign
-from lun.data.caching import Cache, CacheSettings
+from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.settings import Cache, CacheSettings
+from lun.data.cache.shards.filling import Share
+from lun.data.cache.text.embedder import CachedText
+from lun.data.cache.text.encoder import TextEncoder
+from lun.data.dataset_protocol import Offers
 from lun.data.hooks import call_hooks
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, available_cpus, loader_settings
-from lun.data.moments.encoder import Encoder
-from lun.data.offers import Offers
-from lun.data.order import Key, Law, Order, Size
-from lun.data.order_buckets import BucketOrder
+from lun.data.order.bucket_table import BucketTable, assign
+from lun.data.order.bucketed import BucketOrder
+from lun.data.order.buckets import Buckets, BucketSettings
+from lun.data.order.law import Key, Law, Order, Size
+from lun.data.order.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
 from lun.data.rejects import RejectedList
-from lun.data.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
-from lun.data.shards.filling import Share
-from lun.data.texts.embedder import CachedText
-from lun.data.texts.encoder import TextEncoder
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lun.data.index import path_keys
+from lun.data.index.store import path_keys
 from lun.data.local import Local
 
 log = logging.getLogger(__name__)

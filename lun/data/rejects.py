@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from ldm.errors import Fault
 from lun.data.example import Example
 from lun.data.keyed import Keyed
-from lun.data.order import Key
+from lun.data.order.law import Key
 
 log = logging.getLogger(__name__)
 

@@ -111,7 +111,7 @@ def torchvision() -> tuple[str | None, str]:
 def compiled() -> bool:
     """Whether the EMA's kernel can be compiled and loaded here; imports torch."""
     try:
-        return import_module("ldm.modules.ema_compiled").kernel() is not None
+        return import_module("ldm.ema.compiled").kernel() is not None
     except (ImportError, OSError, Fault):
         return False
 

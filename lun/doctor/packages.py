@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from packaging.requirements import Requirement
 
+from lun.console.environment import how_to_get
 from lun.doctor.finding import Finding
-from lun.launch.entry import how_to_get
 
 SHOWN = 6
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ldm.place import cache_root
+from lun.cli.usage import version
 from lun.doctor import look
 from lun.doctor.finding import Finding, pasteable
 from lun.doctor.hardware import examine_torch
@@ -18,8 +19,7 @@ from lun.doctor.packages import (
     examine_vocabulary,
 )
 from lun.doctor.places import examine_commit, examine_disk, examine_permissions, examine_shared_memory
-from lun.launch.record import program_commit
-from lun.launch.usage import version
+from lun.run_dir.record import program_commit
 
 SETTINGS = (
     *("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION"),

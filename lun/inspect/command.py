@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from lun.cli.user_code import admit_user_code
+from lun.console import log as console
+from lun.console import report
+from lun.console.ending import reported
 from lun.inspect.given import Given, read_given
-from lun.launch import log as console
-from lun.launch import report
-from lun.launch.claim import claim_folder, writing_into
-from lun.launch.ending import reported
-from lun.launch.user_code import admit_user_code
+from lun.run_dir.claim import claim_folder, writing_into
 
 if TYPE_CHECKING:
+    from lun.data.index.missing_data import Unusable
     from lun.data.local import Local
-    from lun.data.nothing_found import Unusable
 
 _ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
 
@@ -55,7 +55,7 @@ def _inspect(asked: argparse.Namespace) -> int:
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
     folder = _folder(asked.output, asked.folder)
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
-    teller = logging.getLogger("lun.data.selection")
+    teller = logging.getLogger("lun.data.index.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words
     try:
         data, refused = _look(given)
@@ -83,7 +83,7 @@ def _folder(output: str | None, source: str) -> Path:
 def _look(given: Given) -> tuple[Local | None, Unusable | None]:
     """The data set, where it can be looked at, and what training would refuse it for."""
     # This brings torch and Pillow along; whatever is wrong with the command line was told before.
-    from lun.data.nothing_found import Unusable
+    from lun.data.index.missing_data import Unusable
 
     try:
         try:

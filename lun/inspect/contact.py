@@ -16,13 +16,13 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.buckets import Buckets
-from lun.data.buckets_table import assign
-from lun.data.images import centre_box, decode
+from lun.data.dataset_protocol import Offers
+from lun.data.images.decode import centre_box, decode
 from lun.data.local import Local
-from lun.data.offers import Offers
-from lun.data.order import Key, Law, Order
-from lun.data.order_buckets import BucketOrder
+from lun.data.order.bucket_table import assign
+from lun.data.order.bucketed import BucketOrder
+from lun.data.order.buckets import Buckets
+from lun.data.order.law import Key, Law, Order
 
 SHOWN = 40
 DRAWS = 3

@@ -12,15 +12,15 @@ import numpy as np
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.buckets import Buckets, fit_sizes
-from lun.data.buckets_table import BucketTable, assign
-from lun.data.held import open_file
-from lun.data.images import header_size
-from lun.data.listing import extension
+from lun.data.dataset_protocol import Offers
+from lun.data.images.decode import header_size
+from lun.data.index.dir_handle import open_file
+from lun.data.index.listing import extension
 from lun.data.local import Local
 from lun.data.metadata.filters import UNREADABLE_IMAGE
 from lun.data.metadata.waterfall import Waterfall
-from lun.data.offers import Offers
+from lun.data.order.bucket_table import BucketTable, assign
+from lun.data.order.buckets import Buckets, fit_sizes
 from lun.inspect.changes import Change, changes_of
 from lun.inspect.given import Given
 from lun.inspect.looks import Looks, beyond_copies, looks_of

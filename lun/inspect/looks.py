@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from ldm.errors import Fault
-from lun.data.colours import profile_kind
-from lun.data.images import decode, opened
+from lun.data.images.colours import profile_kind
+from lun.data.images.decode import decode, opened
 from lun.data.local import Local
 
 HEADERS_READ = 20_000

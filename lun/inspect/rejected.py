@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from ldm.errors import Fault
-from lun.data.held import open_file
-from lun.data.images import header_size
+from lun.data.images.decode import header_size
+from lun.data.index.dir_handle import open_file
+from lun.data.index.selection import Selection
 from lun.data.rejects import no_formula
-from lun.data.selection import Selection
 
 Row = tuple[str, str, str]
 """(path, reason, detail)"""

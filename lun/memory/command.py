@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
-from lun.launch import cli
-from lun.launch import log as console
-from lun.launch.ending import reported
-from lun.launch.settings import read_settings
-from lun.launch.user_code import admit_user_code
+from lun.cli import parser
+from lun.cli.user_code import admit_user_code
+from lun.console import log as console
+from lun.console.ending import reported
+from lun.run.settings import read_settings
 
 if TYPE_CHECKING:
     from lun.memory.forecast import Forecast
@@ -37,7 +37,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(words: list[str]) -> int:
-    arguments = cli.parse(words)
+    arguments = parser.parse(words)
     if arguments.help:
         print(USAGE, end="")
         return 0

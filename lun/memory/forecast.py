@@ -11,25 +11,25 @@ from lightning.pytorch.plugins.precision import Precision
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from ldm.checkpoint.hollow import give_memory
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.sampler import guided
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.schedule_free import is_schedule_free
+from ldm.ema.tracks import power_tracks
+from ldm.ema.window import track_of
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.inpainting import KEPT
 from ldm.models.diffusion.preview import previewing
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_tracks import power_tracks
-from ldm.modules.ema_window import track_of
+from ldm.modules.meta_init import give_memory
 from ldm.modules.rounding import rounded_step
-from ldm.modules.schedule_free import is_schedule_free
 from ldm.util import instantiate_from_config
-from lun.launch.precision import policy_of
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
 from lun.strategies.half import RoundedWeights
+from lun.strategies.plugin import policy_of
 
 
 @dataclass(frozen=True)

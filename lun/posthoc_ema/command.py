@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lun.launch import log
-from lun.launch.ending import reported
+from lun.console import log
+from lun.console.ending import reported
 from lun.posthoc_ema.arguments import parse
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ldm.checkpoint.ema_snapshot import TensorFile
-from ldm.checkpoint.shards import with_tensors
-from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
+from ldm.files.ema_snapshot import TensorFile
+from ldm.files.rank_shards import with_tensors
+from ldm.files.write import write_safetensors
 from ldm.shell import quoted
-from lun.callbacks.atomic import peek
+from lun.checkpoints.atomic import peek
 from lun.posthoc_ema.reconstructing import refuse_existing
 
 EMA = "model_ema."
@@ -82,6 +82,6 @@ def _checkpoint(path: Path) -> Path:
     """A file itself, or a run's newest."""
     if path.is_file():
         return path
-    from lun.launch.resume import find_checkpoint
+    from lun.run_dir.resume import find_checkpoint
 
     return find_checkpoint(str(path)).checkpoint

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ldm.ema.posthoc import Fit, PowerProfile, fit
+from ldm.ema.profiles import gamma_of_sigma_rel
 from ldm.errors import Fault
-from ldm.modules.ema_posthoc import Fit, PowerProfile, fit
-from ldm.modules.ema_profiles import gamma_of_sigma_rel
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library, profile_of
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.checkpoint.digest import sha256
-from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile
+from ldm.ema.posthoc import PowerProfile
 from ldm.errors import Fault
-from ldm.modules.ema_posthoc import PowerProfile
+from ldm.files.digest import sha256
+from ldm.files.ema_snapshot import Snapshot, TensorFile
 
 FOLDER = "ema-snapshots"
 BASE = "base.safetensors"

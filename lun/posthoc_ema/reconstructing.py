@@ -7,10 +7,10 @@ from pathlib import Path
 
 import torch
 
-from ldm.checkpoint.ema_snapshot import Snapshot
-from ldm.checkpoint.write import write_safetensors
+from ldm.ema.posthoc import Fit, PowerProfile, fit
 from ldm.errors import Fault
-from ldm.modules.ema_posthoc import Fit, PowerProfile, fit
+from ldm.files.ema_snapshot import Snapshot
+from ldm.files.write import write_safetensors
 from ldm.shell import quoted
 from lun.posthoc_ema.inspecting import HEADER, describe, require_widths
 from lun.posthoc_ema.library import Library, profile_of

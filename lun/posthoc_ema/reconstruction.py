@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ldm.checkpoint.ema_snapshot import Snapshot
+from ldm.files.ema_snapshot import Snapshot
 
 
 class Reconstruction(Mapping[str, Tensor]):

@@ -9,19 +9,19 @@ from typing import Any
 
 from lightning.pytorch import Trainer
 
-from ldm.checkpoint.ema_snapshot import Snapshot
+from ldm.ema.posthoc import Fit
 from ldm.errors import Fault
-from ldm.modules.ema_posthoc import Fit
+from ldm.files.ema_snapshot import Snapshot
 from ldm.util import instantiate_from_config
-from lun.data.sampler import Window
-from lun.launch.arguments import Arguments
-from lun.launch.precision import with_precision
-from lun.launch.resume import find_checkpoint
-from lun.launch.settings import read_settings
-from lun.launch.user_code import admit_user_code
+from lun.cli.arguments import Arguments
+from lun.cli.user_code import admit_user_code
+from lun.data.order.sampler import Window
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
+from lun.run.settings import read_settings
+from lun.run_dir.resume import find_checkpoint
+from lun.strategies.plugin import with_precision
 
 METRIC = "val/loss_simple"
 PASSED_ON = ("accelerator", "precision", "limit_val_batches")

@@ -1,6 +1,6 @@
 """`python -m lun.sample DIR`."""
 
-from lun.launch.entry import enter
+from lun.cli.entry import enter
 
 if __name__ == "__main__":
     enter("lun.sample.command")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
-from lun.callbacks.prompts import prompts_of, read_prompt, read_prompts
-from lun.launch import log as console
-from lun.launch.claim import claim_folder, writing_into
-from lun.launch.ending import reported
-from lun.launch.user_code import admit_user_code
+from lun.cli.user_code import admit_user_code
+from lun.console import log as console
+from lun.console.ending import reported
+from lun.previews.prompts import prompts_of, read_prompt, read_prompts
+from lun.run_dir.claim import claim_folder, writing_into
 from lun.sample.arguments import NAME, parse
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _folder(asked: argparse.Namespace) -> Path:
 
 
 def _draw(source: Source, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
-    from lun.callbacks.pictures import write
+    from lun.previews.grid import write
     from lun.sample.drawing import draw, is_broken
     from lun.sample.pictures import batches
     from lun.sample.sheet import contact_sheet
@@ -96,7 +96,7 @@ def _written(picture: Picture, values: Tensor, source: Source, dtype: str, path:
     """One picture as a PNG that says how it was made."""
     from PIL import Image
 
-    from lun.callbacks.pictures import to_uint8, write
+    from lun.previews.grid import to_uint8, write
     from lun.sample.metadata import chunks
 
     image = Image.fromarray(to_uint8(values[None])[0])

@@ -11,7 +11,7 @@ from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.picture_size import pixels_per_latent
 from ldm.models.diffusion.preview import Sampling
-from lun.callbacks.prompts import Prompt
+from lun.previews.prompts import Prompt
 
 DEFAULTS = {"steps": 50, "guidance": 7.5, "scheduler": "ddim", "negative": ""}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from lun.callbacks.pictures import WHITE, fitted, grid
+from lun.previews.grid import WHITE, fitted, grid
 from lun.sample.pictures import Picture
 
 TILE = 256  # pixels

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm.checkpoint.read import read_content
-from ldm.checkpoint.source import find_weights
-from ldm.checkpoint.whole import open_checkpoint
 from ldm.errors import Fault
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.read import read_content
+from ldm.files.source import find_weights
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
 from ldm.util import instantiate_from_config
 from lun.config.stored import read_stored
-from lun.launch.resume import find_checkpoint
-from lun.launch.rundir import RunDirectory
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.resume import find_checkpoint
 from lun.weights.opening import open_model
 
 log = logging.getLogger(__name__)

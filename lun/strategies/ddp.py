@@ -9,7 +9,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import is_left_spread
+from ldm.files.lazy_tensor import is_left_spread
 from lun.strategies import parts
 from lun.strategies.shares import Shares
 

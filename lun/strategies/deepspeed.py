@@ -19,10 +19,11 @@ from torch.optim import Optimizer
 
 from ldm.errors import Fault
 from ldm.packages import install_line
-from lun.strategies import parts, zero_checkpoint
-from lun.strategies.zero_pieces import Partitions
-from lun.strategies.zero_precision import InsideEngine
-from lun.strategies.zero_rules import (
+from lun.strategies import parts
+from lun.strategies.zero import checkpoint as zero_checkpoint
+from lun.strategies.zero.pieces import Partitions
+from lun.strategies.zero.precision import InsideEngine
+from lun.strategies.zero.rules import (
     fit_for_offload,
     offloads_optimizer,
     read_config,

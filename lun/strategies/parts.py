@@ -6,8 +6,8 @@ from typing import Any
 from lightning.pytorch.strategies.strategy import Strategy
 from torch import Tensor, distributed, nn
 
-from ldm.checkpoint.shards import replaced
-from ldm.checkpoint.spread import is_left_spread, share
+from ldm.files.lazy_tensor import is_left_spread, share
+from ldm.files.rank_shards import replaced
 
 
 def save(strategy: Strategy, checkpoint: dict[str, Any], path: str | Path, options: Any) -> None:

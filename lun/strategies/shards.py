@@ -9,8 +9,8 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ldm.checkpoint.spread import Run, Spread, elements_between, is_left_spread
-from ldm.modules.ema_source import LocalParameters
+from ldm.ema.source import LocalParameters
+from ldm.files.lazy_tensor import Run, Spread, elements_between, is_left_spread
 from lun.strategies.parts import share_of_parameters
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ldm.checkpoint.spread import Run, Spread, is_left_spread
-from ldm.modules.ema_source import LocalParameters
+from ldm.ema.source import LocalParameters
+from ldm.files.lazy_tensor import Run, Spread, is_left_spread
 
 
 class Shares:

@@ -6,24 +6,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ldm.checkpoint.anatomy import family_of, unet_of
-from ldm.checkpoint.averaged import Choice, choose_weights, holds_average
-from ldm.checkpoint.evidence import evidence_of
-from ldm.checkpoint.layout import compvis_names
-from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.modelspec import resolution_in, unconditional_in
-from ldm.checkpoint.pipeline import read_pipeline
-from ldm.checkpoint.read import Content, read_content
-from ldm.checkpoint.sniff import readable_size
-from ldm.checkpoint.source import find_weights
+from ldm.convert.evidence import evidence_of
+from ldm.convert.model import Facts, Model
+from ldm.convert.modelspec import resolution_in, unconditional_in
+from ldm.convert.pipeline import read_pipeline
 from ldm.errors import Fault
+from ldm.families.infer_config import family_of, unet_of
+from ldm.files.read import Content, read_content
+from ldm.files.sniff import readable_size
+from ldm.files.source import find_weights
+from ldm.keys.averaged import Choice, choose_weights, holds_average
+from ldm.keys.layout import compvis_names
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, hollow_networks
 from ldm.util import instantiate_from_config
-from lun.callbacks.story import story_of
+from lun.checkpoints.run_metadata import story_of
 from lun.config.stored import read_stored
-from lun.launch.resume import find_checkpoint
-from lun.launch.rundir import RunDirectory
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.resume import find_checkpoint
 from lun.weights.trust import read_trusted
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ldm.checkpoint.read import Content, read_content
-from ldm.checkpoint.sniff import sniff
 from ldm.errors import Fault
+from ldm.files.read import Content, read_content
+from ldm.files.sniff import sniff
 
 log = logging.getLogger(__name__)
 

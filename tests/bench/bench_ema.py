@@ -50,7 +50,7 @@ def parameters(dtype: torch.dtype, share: float) -> nn.Module:
 
 
 def ours(module: nn.Module) -> Update:
-    from ldm.modules.ema import LitEma
+    from ldm.ema.lit_ema import LitEma
 
     ema, steps = LitEma(module, DECAY, update_every=1), iter(range(1, 10**9))
     return lambda: ema.update(next(steps))
@@ -58,15 +58,15 @@ def ours(module: nn.Module) -> Update:
 
 def ours_in_torch(module: nn.Module) -> Update:
     """As on a machine that has no C compiler."""
-    from ldm.modules import ema_compiled
+    from ldm.ema import compiled
 
-    ema_compiled.kernel = lambda: None
+    compiled.kernel = lambda: None
     return ours(module)
 
 
 def ours_two_widths(module: nn.Module) -> Update:
-    from ldm.modules.ema import LitEma
-    from ldm.modules.ema_profiles import PowerDecay
+    from ldm.ema.lit_ema import LitEma
+    from ldm.ema.profiles import PowerDecay
 
     ema = LitEma(module, profile=PowerDecay(0.10), widths=(0.05, 0.10), update_every=1)
     steps = iter(range(1, 10**9))

@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.position import Position
+from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.shards.filling import Share
+from lun.data.cache.text.encoder import TextEncoder
 from lun.data.example import collate
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
-from lun.data.moments.encoder import Encoder
-from lun.data.sampler import Window
-from lun.data.shards.filling import Share
-from lun.data.texts.encoder import TextEncoder
+from lun.data.order.sampler import Window
 
 
 class Pooling(torch.nn.Module):

@@ -27,7 +27,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from lun.data import images
+from lun.data.images import decode
 from lun.data.local import Local
 
 FILTERS = {
@@ -149,7 +149,7 @@ def plain_picture(path: Path) -> np.ndarray:
 
 def our_picture(path: Path) -> torch.Tensor:
     target = (512, 512)
-    return images.to_array(images.fit(images.decode(path, target), target, True, images.RESAMPLING["bicubic"]))
+    return decode.to_array(decode.fit(decode.decode(path, target), target, True, decode.RESAMPLING["bicubic"]))
 
 
 def pictures(root: Path, count: int) -> None:

@@ -23,9 +23,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_posthoc import PowerProfile, fit
-from ldm.modules.ema_profiles import PowerDecay, gamma_of_sigma_rel
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.posthoc import PowerProfile, fit
+from ldm.ema.profiles import PowerDecay, gamma_of_sigma_rel
 
 DECAYS = (0.99, 0.995, 0.998)
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5)  # N (1 - decay)

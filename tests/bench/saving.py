@@ -20,9 +20,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from lun.callbacks import atomic
-from lun.callbacks.atomic import AtomicIO
-from lun.callbacks.manifest import HashedFile, Manifest
+from lun.checkpoints import atomic
+from lun.checkpoints.atomic import AtomicIO
+from lun.checkpoints.manifest import HashedFile, Manifest
 
 PIECE = 1 << 20  # numbers in a tensor
 Times = dict[str, list[float]]

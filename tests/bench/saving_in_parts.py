@@ -41,9 +41,9 @@ def cost(parameters: int, folder: str) -> dict[str, Row]:
     """(seconds, megabytes more) of this rank for each kind of save; the least seconds of a few, the most memory."""
     from torch.distributed.fsdp import fully_shard
 
-    from ldm.checkpoint.spread import is_left_spread, left_spread
-    from ldm.modules.ema import LitEma
-    from lun.callbacks.atomic import AtomicIO
+    from ldm.ema.lit_ema import LitEma
+    from ldm.files.lazy_tensor import is_left_spread, left_spread
+    from lun.checkpoints.atomic import AtomicIO
     from lun.strategies import shards
 
     layers = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(parameters * 1_000_000 // WIDTH**2)]

@@ -28,8 +28,8 @@ from support.together import (
 )
 from torch import Tensor, nn
 
-from ldm.modules.ema import LitEma
-from lun.data.sampler import Window
+from ldm.ema.lit_ema import LitEma
+from lun.data.order.sampler import Window
 from lun.strategies.shares import Shares
 
 TWO = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp"]

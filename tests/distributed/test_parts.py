@@ -10,9 +10,9 @@ import pytest
 import torch
 from support.ranks import Ranks
 
-from ldm.checkpoint.read import read_state_dict
-from ldm.checkpoint.spread import left_spread, share
-from lun.callbacks.atomic import AtomicIO, clean_leftovers, unreadable
+from ldm.files.lazy_tensor import left_spread, share
+from ldm.files.read import read_state_dict
+from lun.checkpoints.atomic import AtomicIO, clean_leftovers, unreadable
 
 SIZE = 1 << 21
 

@@ -25,12 +25,12 @@ from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.timesteps import Range
 from ldm.diffusion.weighting import MinSNR
+from ldm.ema.profiles import PowerDecay
 from ldm.errors import Fault
-from ldm.modules.ema_profiles import PowerDecay
 from lun.config.schema import alternatives
 from lun.config.signature import Parameter, accepted_by
-from lun.data.buckets import Buckets
-from lun.data.caching import Cache
+from lun.data.cache.settings import Cache
+from lun.data.order.buckets import Buckets
 
 MODEL: Mapping[str, Any] = yaml.safe_load(TINY.read_text("utf-8"))["model"]["params"]
 SMALL_TEXT = {
@@ -74,7 +74,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
         name: MODEL[name] for name in ("unet_config", "image_size", "first_stage_config", "cond_stage_config")
     },
     "ldm.modules.ema.LitEma": {"parameters": nn.Linear(2, 2)},
-    "ldm.modules.ema_profiles.TrailingMean": {"steps": 9},
+    "ldm.ema.profiles.TrailingMean": {"steps": 9},
     "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
@@ -84,7 +84,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     "ldm.modules.networks.compvis.UNetModel": UNET,
     "ldm.modules.networks.unet.UNet": MODEL["unet_config"]["params"],
     "lun.callbacks.checkpointing.Checkpoint": {"filename": "a", "every_n_train_steps": 3},
-    "lun.data.buckets.Buckets": {"resolutions": (512,)},
+    "lun.data.order.buckets.Buckets": {"resolutions": (512,)},
     "lun.data.module.DataModuleFromConfig": {"batch_size": 2},
 }
 """What a class is built with where its parameters are needed, or its parts are better small."""
@@ -169,16 +169,16 @@ NO_PARTS: Mapping[str, str] = {
     "ldm.modules.networks.autoencoder.FullPrecisionConv2d": "torch's convolution with its own parameters",
     "lun.callbacks.controls.Controls": "every run has it, with what the program hands it",
     "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
-    "lun.callbacks.position.FollowPosition": "every run has it, with what the program hands it",
+    "lun.loop.position.FollowPosition": "every run has it, with what the program hands it",
     "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
-    "lun.launch.latest.LinkLatest": "every run has it, with what the program hands it",
+    "lun.run_dir.latest.LinkLatest": "every run has it, with what the program hands it",
     **dict.fromkeys(
         (
             "lun.data.keyed.Keyed",
             "lun.data.rejects.Replacing",
-            "lun.data.sampler.OnceBatchSampler",
-            "lun.data.sampler.OnceByBucketSampler",
-            "lun.data.sampler.PositionBatchSampler",
+            "lun.data.order.sampler.OnceBatchSampler",
+            "lun.data.order.sampler.OnceByBucketSampler",
+            "lun.data.order.sampler.PositionBatchSampler",
         ),
         "the data module makes it of what the program has",
     ),
@@ -188,7 +188,7 @@ NO_PARTS: Mapping[str, str] = {
     ),
     "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
-    "lun.strategies.zero_precision.ZeroPrecision": "made by the strategy",
+    "lun.strategies.zero.precision.ZeroPrecision": "made by the strategy",
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
     "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
 }
@@ -220,7 +220,7 @@ def constructors() -> dict[str, Callable[..., Any]]:
     return found
 
 
-SETTINGS = {"lun.data.buckets.Buckets": Buckets, "lun.data.caching.Cache": Cache}
+SETTINGS = {"lun.data.order.buckets.Buckets": Buckets, "lun.data.cache.settings.Cache": Cache}
 """What a map of settings becomes."""
 PARTS = {path: target for path, target in constructors().items() if path not in NO_PARTS} | SETTINGS
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from ldm.errors import Fault
-from lun.launch.arguments import Arguments
-from lun.launch.beside import notes
-from lun.launch.cli import parse
-from lun.launch.flags import FLAGS
+from lun.cli.arguments import Arguments
+from lun.cli.flag_conflicts import notes
+from lun.cli.flags import FLAGS
+from lun.cli.parser import parse
 
 MODES: dict[str, Sequence[str]] = {
     "plan": ["--base", "a.yaml"],

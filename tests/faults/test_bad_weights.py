@@ -16,8 +16,8 @@ from support.runs import TINY, make_pictures
 from support.told import Told
 from torch import Tensor
 
-from ldm.checkpoint.read import read_state_dict
-from ldm.checkpoint.write import HASH, write_safetensors
+from ldm.files.read import read_state_dict
+from ldm.files.write import HASH, write_safetensors
 
 State = dict[str, Tensor]
 UNET = "model.diffusion_model."

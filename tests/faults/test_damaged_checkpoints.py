@@ -11,8 +11,8 @@ from support.parts import put_in_parts
 from support.runs import TINY, load, make_pictures, newest_run
 from support.warm import VALIDATION
 
-from lun.callbacks.atomic import unreadable
-from lun.launch.resume import find_checkpoint
+from lun.checkpoints.atomic import unreadable
+from lun.run_dir.resume import find_checkpoint
 from lun.trainer import run
 
 SAVERS = [

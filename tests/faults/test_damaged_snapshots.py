@@ -8,8 +8,8 @@ import pytest
 from support.damage import DAMAGES, flips
 from support.runs import TINY, make_pictures, newest_run
 
-from ldm.checkpoint.ema_snapshot import Snapshot
 from ldm.errors import Fault
+from ldm.files.ema_snapshot import Snapshot
 from lun.posthoc_ema.command import run as posthoc_ema
 from lun.trainer import run
 

@@ -18,8 +18,8 @@ from support.runs import TINY, make_pictures, newest_run
 from support.warm import IMAGES, VALIDATION
 
 from ldm.position import Position
-from lun.callbacks.atomic import unreadable
 from lun.callbacks.final import FinalCheckpoint
+from lun.checkpoints.atomic import unreadable
 from lun.trainer import run
 
 SETTINGS = [

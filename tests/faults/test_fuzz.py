@@ -16,11 +16,11 @@ from support.damage import flips
 from support.fuzzing import FEW, MANY, SCALARS, VALUES, WORDS, places, require_answer
 from support.runs import TINY
 
-from ldm.checkpoint.read import read_outline, read_state_dict
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.callbacks.atomic import unreadable
-from lun.data.index import index_path
+from ldm.files.read import read_outline, read_state_dict
+from lun.checkpoints.atomic import unreadable
+from lun.data.index.store import index_path
 from lun.data.local import Local
 from lun.trainer import run
 

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from support.board import put_board
 from support.fuzzing import COUNTS, SCALARS, TORN, VALUES, fuzz, places, put, require_answer
 
-from ldm.checkpoint.pipeline import read_pipeline
-from ldm.checkpoint.read import read_outline, read_state_dict
-from ldm.checkpoint.source import find_weights
+from ldm.convert.pipeline import read_pipeline
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.callbacks.prompts import read_prompts
+from ldm.files.read import read_outline, read_state_dict
+from ldm.files.source import find_weights
 from lun.convert.command import run as convert
 from lun.data.local import Local
 from lun.inspect.command import run as inspect
 from lun.memory.command import run as memory
 from lun.posthoc_ema.command import run as posthoc_ema
+from lun.previews.prompts import read_prompts
 from lun.sample.command import run as sample
 
 NUMBERS = st.sampled_from([0, 4, 8, -1, 2**31, 2**63, 2**64 - 1, 10**400, 1e308, "4", None, True])
@@ -110,7 +110,7 @@ def test_any_text_in_the_folder_of_a_pipeline_is_answered(tmp_path: Path, count:
     """Of a folder whose weights are those of no family, so that only what describes them is at stake."""
     from support.small import model
 
-    from ldm.checkpoint.pipeline import write_pipeline
+    from ldm.convert.pipeline import write_pipeline
 
     folder = tmp_path / "folder"
     write_pipeline(model("sd1"), folder, torch.float16)

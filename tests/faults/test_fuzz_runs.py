@@ -16,7 +16,7 @@ from safetensors.torch import safe_open, save_file
 from support.fuzzing import COUNTS, MANY, TORN, VALUES, fuzz, places, put, require_answer
 from support.runs import TINY, load, make_pictures, newest_run
 
-from ldm.checkpoint.ema_snapshot import _checksum
+from ldm.files.ema_snapshot import _checksum
 from lun.convert.command import run as convert
 from lun.posthoc_ema.command import run as posthoc_ema
 from lun.sample.command import run as sample

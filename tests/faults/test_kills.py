@@ -15,7 +15,7 @@ from support.forks import Forks, Program
 from support.runs import TINY, load, newest_run
 from support.warm import VALIDATION
 
-from lun.callbacks.atomic import unreadable
+from lun.checkpoints.atomic import unreadable
 from lun.trainer import run as run_program
 
 STEPS = 30

@@ -8,7 +8,7 @@ import pytest
 from support.runs import TINY
 from support.told import Told
 
-from lun.launch.flags import FLAGS
+from lun.cli.flags import FLAGS
 from lun.trainer import run
 
 LONG = "x" * 300

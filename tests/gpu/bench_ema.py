@@ -20,7 +20,7 @@ import bench_ema as on_cpu  # noqa: E402  # the one in tests/bench
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from ldm.modules.ema import LitEma  # noqa: E402
+from ldm.ema.lit_ema import LitEma  # noqa: E402
 
 DECAY = 0.9999
 

@@ -9,7 +9,7 @@ from support.equality import differences, final_state
 from support.runs import make_shapes, newest_run
 
 from ldm.errors import Fault
-from lun.launch.cache import require_first_stage
+from lun.run.fill_caches import require_first_stage
 
 Lun = Callable[..., int]
 CACHE = ["data.params.cache=true"]
@@ -30,7 +30,7 @@ def test_a_cached_run_equals_the_plain_one_to_the_bit(
 
     Pictures are encoded one by one in both, since a convolution's last bits depend on its batch.
     """
-    monkeypatch.setattr("lun.data.moments.fill.BATCH", 1)
+    monkeypatch.setattr("lun.data.cache.latents.fill.BATCH", 1)
     states = []
     for name, settings in (("plain", []), ("cached", CACHE)):
         one = ["data.params.batch_size=1", f"lightning.trainer.max_steps={STEPS}"]
@@ -54,7 +54,7 @@ def test_resumes_in_buckets_with_a_cache_equal_the_straight_run(lun: Lun, tmp_pa
 def test_the_command_fills_what_training_then_reads(
     tmp_path: Path, repo_root: Path, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lun.data.cache.command import run as fill
+    from lun.run.caches_alone import run as fill
     from lun.trainer import run
 
     monkeypatch.chdir(repo_root)
@@ -107,7 +107,7 @@ def test_captions_are_encoded_once_over_two_runs(
 def test_tags_are_shuffled_with_a_cache_as_without(
     lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lun.data.moments.fill.BATCH", 1)
+    monkeypatch.setattr("lun.data.cache.latents.fill.BATCH", 1)
     drawn = "data.params.train.params.captions={shuffle_tag_p: 0.5, tag_order: as_written, split_tags: ' '}"
     states = []
     for name, settings in (("plain", []), ("cached", CACHE)):
@@ -135,7 +135,7 @@ def test_a_full_disk_stops_the_filling_with_its_own_exit_code(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lun.data.shards.files.save_file", full)
+    monkeypatch.setattr("lun.data.cache.shards.files.save_file", full)
     assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 8
     assert "error[DSK01]" in capsys.readouterr().err
     assert list(cache.rglob("*.part")) == [] == list(cache.rglob("*.safetensors"))

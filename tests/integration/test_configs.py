@@ -13,7 +13,7 @@ from support import bitsandbytes_stub
 from ldm.diffusion.compvis import DEFAULTS, combined_objective
 from ldm.diffusion.noise import Offset
 from ldm.packages import install_line
-from lun.config.presets import Preset, presets
+from lun.config.reading.presets import Preset, presets
 from lun.trainer import run
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.runs import load, newest_run
 
-from lun.launch.record import RunRecord
-from lun.launch.rundir import RunDirectory
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.record import RunRecord
 
 Lun = Callable[..., int]
 EVERY_3 = "{target: lun.callbacks.Checkpoint, params: {filename: every-3, every_n_train_steps: 3}}"

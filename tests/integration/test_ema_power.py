@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.runs import TINY, load, newest_run
 
-from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile
+from ldm.files.ema_snapshot import Snapshot, TensorFile
 
 OVERLAY = Path(__file__).parents[2] / "configs/options/ema-power.yaml"
 STEPS = 12
@@ -97,7 +97,7 @@ def test_settings_that_make_no_snapshots_are_one_clear_fault(
 def test_the_mean_of_the_last_steps_is_named_in_yaml_and_resumed_bit_for_bit(
     lun: Callable[..., int], tmp_path: Path
 ) -> None:
-    profile = "{target: ldm.modules.ema_profiles.TrailingMean, params: {steps: 4, blocks: 2}}"
+    profile = "{target: ldm.ema.profiles.TrailingMean, params: {steps: 4, blocks: 2}}"
     law = f"model.params.ema_config={{target: ldm.modules.ema.LitEma, params: {{update_every: 1, profile: {profile}}}}}"
     horizon = "model.params.scheduler_config.params.total_steps=9"
     assert lun("-t", law, horizon, "lightning.trainer.max_steps=9", "-n", "straight") == 0

@@ -12,8 +12,8 @@ import torch
 from support.runs import load, newest_run
 from torch import Tensor
 
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_profiles import ConstantDecay
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.profiles import ConstantDecay
 
 STEPS = 6
 

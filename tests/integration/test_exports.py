@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from support.runs import load, newest_run
 from support.small import contents, same
 
-from ldm.checkpoint.averaged import averaged_name, choose_weights
-from ldm.checkpoint.parts import FIRST_STAGE, UNET
+from ldm.keys.averaged import averaged_name, choose_weights
+from ldm.keys.parts import FIRST_STAGE, UNET
 from lun.callbacks import export as exporting
 from lun.convert.command import run as convert
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import bitsandbytes_stub
 
-from lun.config.presets import presets
+from lun.config.reading.presets import presets
 from lun.memory.command import run
 
 ROOT = Path(__file__).parents[2]

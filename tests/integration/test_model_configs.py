@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from ldm.checkpoint.families import SD1, SD1_INPAINTING, SD2, SDXL, Family, unet_family
+from ldm.families.recognise import SD1, SD1_INPAINTING, SD2, SDXL, Family, unet_family
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.util import instantiate_from_config
-from lun.launch.cli import parse
-from lun.launch.settings import read_settings
+from lun.cli.parser import parse
+from lun.run.settings import read_settings
 
 VAE = (83_653_863, "9190c3ec1cf5cd6d")
 CLIP_L = (123_060_480, "0a16f8e4840267b5")

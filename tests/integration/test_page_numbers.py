@@ -13,13 +13,13 @@ from support.compvis import config_of
 from support.pages import ROOT, rows
 from support.runs import newest_run
 
-from ldm.checkpoint.parts import UNET
-from ldm.modules.ema_profiles import PowerDecay, sigma_rel_of_gamma
+from ldm.ema.profiles import PowerDecay, sigma_rel_of_gamma
+from ldm.keys.parts import UNET
 from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.divergence import Divergence
+from lun.cli.parser import parse
+from lun.cli.usage import usage
 from lun.data.local import Local
-from lun.launch.cli import parse
-from lun.launch.usage import usage
 from lun.memory.command import run as forecast
 from lun.posthoc_ema.command import run as posthoc
 from lun.trainer import run
@@ -175,7 +175,7 @@ def test_the_tree_of_a_run_is_what_the_demos_line_writes(tmp_path: Path, monkeyp
 
 
 def test_a_resumed_run_goes_on_in_the_same_folder_of_tensorboard(tmp_path: Path) -> None:
-    from lun.launch.trainer import build_loggers
+    from lun.run.trainer import build_loggers
 
     recipes = yaml.safe_load((ROOT / "configs/training-lightning.yaml").read_text("utf-8"))["lightning"]["logger"]
     for _ in range(2):

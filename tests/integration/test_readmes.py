@@ -12,8 +12,8 @@ from support import bitsandbytes_stub
 from support.pages import PAGES, ROOT, unquoted
 
 from ldm.diffusion.draws import Draws
+from lun.cli import parser
 from lun.data.keyed import Keyed
-from lun.launch import cli
 from lun.trainer import run
 
 
@@ -34,7 +34,7 @@ def test_the_options_of_other_trainers_have_the_counterparts_that_are_shown(
     assert len(shown) > 60
     for span in shown:
         assert not unquoted(span), f"{span}: a shell would take {unquoted(span)} for something else"
-        cli.parse(shlex.split(span))
+        parser.parse(shlex.split(span))
     plain = [span for span in shown if not span.startswith(("--base", "-r", "--data_root"))]
     commands = [shlex.split(span) for span in shown if span.startswith("--base")]
     commands += [["--base", "sd15", "buckets", "min-snr", *(word for span in plain for word in shlex.split(span))]]

@@ -10,8 +10,8 @@ from support.compvis import config_of, random_checkpoint
 from support.runs import TINY, load, make_shapes, newest_run
 from torch import Tensor
 
-from ldm.checkpoint.write import write_safetensors
 from ldm.diffusion.conditioning import Conditioning
+from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.modules.encoders.sdxl import SDXLConditioner
 from ldm.modules.networks.unet import UNet

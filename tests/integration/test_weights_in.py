@@ -12,9 +12,9 @@ from support.compvis import averaged, config_of, full_size, hollow_file, random_
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
-from ldm.checkpoint.families import SD1
-from ldm.checkpoint.whole import open_checkpoint
-from ldm.checkpoint.write import write_safetensors
+from ldm.families.recognise import SD1
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.util import instantiate_from_config
 

@@ -52,7 +52,7 @@ def test_the_wheel_holds_every_module_the_vocabulary_and_the_c_source(repo_root:
         path.relative_to(repo_root).as_posix() for name in ("ldm", "lun") for path in (repo_root / name).rglob("*.py")
     }
     assert {name for name in code if not name.startswith("lun/local/")} | {"main.py"} <= contents
-    assert {"ldm/modules/encoders/data/clip-merges.txt.gz", "ldm/modules/ema_lerp.c"} <= contents
+    assert {"ldm/modules/encoders/data/clip-merges.txt.gz", "ldm/ema/lerp.c"} <= contents
 
 
 def test_the_wheel_holds_nothing_of_the_users_own(contents: set[str]) -> None:

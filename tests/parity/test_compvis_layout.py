@@ -14,9 +14,9 @@ from diffusers.loaders.single_file_utils import (
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.text_keys import open_clip_from_transformers
 from ldm.diffusion.conditioning import Conditioning
+from ldm.files.load import load_part
+from ldm.keys.text_encoders import open_clip_from_transformers
 from ldm.models.autoencoder import AutoencoderKL
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.networks.compvis import UNetModel

@@ -23,16 +23,16 @@ from support.small import UNETS, VAE, Networks, file_of, model, networks, same, 
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from ldm.checkpoint.anatomy import Kind
-from ldm.checkpoint.export import Wish, export
-from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.parts import FIRST_STAGE
-from ldm.checkpoint.pipeline import read_pipeline
-from ldm.checkpoint.write import write_safetensors
+from ldm.convert.export import Wish, export
+from ldm.convert.model import Facts, Model
+from ldm.convert.pipeline import read_pipeline
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.sampler import sample
+from ldm.families.infer_config import Kind
+from ldm.files.write import write_safetensors
+from ldm.keys.parts import FIRST_STAGE
 from ldm.modules.encoders.clip import CLIP_L_CONFIG, FrozenCLIPEmbedder
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder

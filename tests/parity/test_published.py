@@ -8,10 +8,10 @@ import torch
 from diffusers import StableDiffusionPipeline, StableDiffusionXLPipeline
 from support.small import UNETS, model
 
-from ldm.checkpoint.anatomy import Kind
-from ldm.checkpoint.export import Wish, export
-from ldm.checkpoint.pipeline import read_pipeline
+from ldm.convert.export import Wish, export
+from ldm.convert.pipeline import read_pipeline
 from ldm.diffusion.draws import key
+from ldm.families.infer_config import Kind
 from ldm.models.diffusion.facts import facts_of
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
 from ldm.models.diffusion.published import build_published

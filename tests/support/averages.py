@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ldm.modules.ema import LitEma
+from ldm.ema.lit_ema import LitEma
 
 
 def network(dtype: torch.dtype = torch.float32) -> nn.Module:

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ldm.checkpoint.hollow import give_memory
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.modules.meta_init import give_memory
 from ldm.util import instantiate_from_config
-from lun.launch.cli import parse
-from lun.launch.settings import read_settings
+from lun.cli.parser import parse
+from lun.run.settings import read_settings
 
 SCHEDULE = ("betas", "alphas_cumprod", "sqrt_alphas_cumprod", "posterior_variance", "posterior_mean_coef1")
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from support.runs import load
 
-from ldm.checkpoint.shards import with_tensors
+from ldm.files.rank_shards import with_tensors
 
 
 def differences(a: Any, b: Any, at: str = "") -> list[str]:

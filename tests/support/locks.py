@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lun.launch.lock import RunLock
+from lun.run_dir.lock import RunLock
 
 FORKS = multiprocessing.get_context("fork")
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 MOMENTS = {
-    "reading the settings": ("lun.launch.settings.check", 1),
-    "writing down the run": ("lun.launch.rundir.RunDirectory.save_configs", 1),
+    "reading the settings": ("lun.run.settings.check", 1),
+    "writing down the run": ("lun.run_dir.directory.RunDirectory.save_configs", 1),
     "a sanity check": ("ldm.models.diffusion.ddpm.LatentDiffusion.validation_step", 1),
     "an optimizer step": ("torch.optim.AdamW.step", 4),
     "an update of the EMA": ("ldm.modules.ema.LitEma.update", 4),
     "validation": ("ldm.models.diffusion.ddpm.LatentDiffusion.validation_step", 5),
     "sampling": ("ldm.models.diffusion.ddpm.LatentDiffusion.sample_prompts", 3),
-    "saving": ("lun.callbacks.atomic.torch.save", 2),
+    "saving": ("lun.checkpoints.atomic.torch.save", 2),
 }
 """Name: the function that is entered then, and at which of its calls."""
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from support.runs import load
 
-from ldm.checkpoint.shards import replaced
-from ldm.checkpoint.spread import Run, Spread, left_spread
-from lun.callbacks.atomic import AtomicIO
+from ldm.files.lazy_tensor import Run, Spread, left_spread
+from ldm.files.rank_shards import replaced
+from lun.checkpoints.atomic import AtomicIO
 
 
 def put_in_parts(path: Path) -> Path:

@@ -18,7 +18,7 @@ from torch import distributed
 
 TIMEOUT = timedelta(seconds=30)  # of any collective: where ranks part ways, a case fails instead of hanging
 LONGEST_CASE = 140
-NEEDED = ("lun.launch.session", "ldm.models.diffusion.ddpm", "ldm.modules.networks.unet")
+NEEDED = ("lun.run.session", "ldm.models.diffusion.ddpm", "ldm.modules.networks.unet")
 
 
 @cache

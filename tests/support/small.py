@@ -11,12 +11,12 @@ from diffusers import AutoencoderKL, UNet2DConditionModel
 from torch import Tensor, nn
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.checkpoint.anatomy import Kind
-from ldm.checkpoint.encoders import ENCODERS
-from ldm.checkpoint.layout import autoencoder_to_compvis, unet_to_compvis
-from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.parts import FIRST_STAGE, UNET
-from ldm.checkpoint.state import State
+from ldm.convert.model import Facts, Model
+from ldm.families.infer_config import Kind
+from ldm.families.text_encoders import ENCODERS
+from ldm.files.state import State
+from ldm.keys.layout import autoencoder_to_compvis, unet_to_compvis
+from ldm.keys.parts import FIRST_STAGE, UNET
 
 VOCABULARY = 49408
 

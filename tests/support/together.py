@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
-from ldm.checkpoint.shards import with_tensors
+from ldm.files.rank_shards import with_tensors
 
 STEPS = 4
 SAME = ["model.params.unet_config.params.dropout=0.0", f"lightning.trainer.max_steps={STEPS}"]

@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch import Callback
 from torch import distributed
 
-from lun.callbacks.boundary import AtStepBoundary
+from lun.loop.boundary import AtStepBoundary
 
 COLLECTIVES = ("broadcast", "all_reduce", "barrier", "all_gather", "all_gather_object", "broadcast_object_list")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from ldm.checkpoint.model import Facts, PredictionType
+from ldm.convert.model import Facts, PredictionType
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion

@@ -6,17 +6,17 @@ from typing import Any
 
 from diffusers import UNet2DConditionModel
 
-from ldm.checkpoint.anatomy import text_config, unet_config, vae_config
-from ldm.checkpoint.encoders import Encoder
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.model import Facts, Model
-from ldm.checkpoint.modelspec import side
-from ldm.checkpoint.parts import split_parts
-from ldm.checkpoint.pipeline import NOT_ARCHITECTURE
+from ldm.convert.model import Facts, Model
+from ldm.convert.modelspec import side
+from ldm.convert.pipeline import NOT_ARCHITECTURE
 from ldm.diffusion.masks import RandomRectangles
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
 from ldm.errors import Fault
+from ldm.families.infer_config import text_config, unet_config, vae_config
+from ldm.families.text_encoders import Encoder
+from ldm.files.load import load_part
+from ldm.keys.parts import split_parts
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.models.diffusion.facts import PREDICTIONS
 from ldm.util import Recipe

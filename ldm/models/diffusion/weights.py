@@ -8,16 +8,16 @@ from typing import Any
 
 from torch import nn
 
-from ldm.checkpoint.families import Family, text_encoders, unet_family
-from ldm.checkpoint.hollow import give_memory, hollow
-from ldm.checkpoint.hub import require_hub_id
-from ldm.checkpoint.load import fit, load_part
-from ldm.checkpoint.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
-from ldm.checkpoint.sniff import sniff
-from ldm.checkpoint.source import find_weights
-from ldm.checkpoint.state import State
-from ldm.checkpoint.whole import Checkpoint, open_checkpoint
 from ldm.errors import Fault
+from ldm.families.recognise import Family, text_encoders, unet_family
+from ldm.families.whole_checkpoint import Checkpoint, open_checkpoint
+from ldm.files.hub import require_hub_id
+from ldm.files.load import fit, load_part
+from ldm.files.sniff import sniff
+from ldm.files.source import find_weights
+from ldm.files.state import State
+from ldm.keys.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
+from ldm.modules.meta_init import give_memory, hollow
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)

@@ -8,17 +8,17 @@ from typing import Any, Literal
 from torch import Tensor, nn
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.hub import hub_folder
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import COND_STAGE, part_of
-from ldm.checkpoint.source import find_source, read_config, require_one_start
-from ldm.checkpoint.state import State
-from ldm.checkpoint.table import KeyTable
-from ldm.checkpoint.text_keys import BELOW, compvis_clip_names, folder_clip_names
 from ldm.diffusion.conditioning import Conditioning
+from ldm.files.hub import hub_folder
+from ldm.files.load import load_part
+from ldm.files.source import find_source, read_config, require_one_start
+from ldm.files.state import State
+from ldm.keys.parts import COND_STAGE, part_of
+from ldm.keys.table import KeyTable
+from ldm.keys.text_encoders import BELOW, compvis_clip_names, folder_clip_names
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
+from ldm.modules.meta_init import hollow, is_hollow
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}

@@ -8,11 +8,12 @@ import torch
 from torch import nn
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.source import require_one_start
-from ldm.checkpoint.state import State
-from ldm.checkpoint.text_keys import (
+from ldm.diffusion.conditioning import Conditioning
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.load import load_part
+from ldm.files.source import require_one_start
+from ldm.files.state import State
+from ldm.keys.text_encoders import (
     BELOW,
     LOGIT_SCALE,
     OPEN_CLIP_PROJECTION,
@@ -22,10 +23,9 @@ from ldm.checkpoint.text_keys import (
     stand_ins,
     transformers_from_open_clip,
 )
-from ldm.checkpoint.whole import open_checkpoint
-from ldm.diffusion.conditioning import Conditioning
 from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
+from ldm.modules.meta_init import hollow, is_hollow
 
 VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
 BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}

@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from ldm.checkpoint.families import Unconditional
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import CONDITIONER
-from ldm.checkpoint.source import require_one_start
-from ldm.checkpoint.state import State
-from ldm.checkpoint.whole import open_checkpoint
 from ldm.diffusion.conditioning import Conditioning
+from ldm.families.recognise import Unconditional
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.load import load_part
+from ldm.files.source import require_one_start
+from ldm.files.state import State
+from ldm.keys.parts import CONDITIONER
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
 from ldm.modules.encoders.tokenizer import BUILT_IN
+from ldm.modules.meta_init import hollow, is_hollow
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
 

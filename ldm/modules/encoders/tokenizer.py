@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import CLIPTokenizer
 
-from ldm.checkpoint.hub import hub_folder
 from ldm.errors import Fault
+from ldm.files.hub import hub_folder
 from ldm.modules.encoders import vocabulary
 
 BUILT_IN = "built-in"

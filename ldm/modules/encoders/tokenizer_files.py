@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from ldm.checkpoint.encoders import Encoder
-from ldm.checkpoint.model import Model
+from ldm.convert.model import Model
+from ldm.families.text_encoders import Encoder
 from ldm.modules.encoders.vocabulary import END, START, vocabulary_files
 
 

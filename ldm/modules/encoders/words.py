@@ -6,13 +6,13 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from ldm.checkpoint.hollow import is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import COND_STAGE, part_of
-from ldm.checkpoint.source import find_source, require_one_start
-from ldm.checkpoint.state import State
 from ldm.diffusion.conditioning import Conditioning
+from ldm.files.load import load_part
+from ldm.files.source import find_source, require_one_start
+from ldm.files.state import State
+from ldm.keys.parts import COND_STAGE, part_of
 from ldm.modules.encoders.chunks import require_length
+from ldm.modules.meta_init import is_hollow
 
 NO_WORD = 0
 BETWEEN_WORDS = re.compile(r"\W+")

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ldm.checkpoint.read import read_state_dict
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
+from ldm.files.read import read_state_dict
 
 # torchvision's numbers of the convolutions, stage by stage, with the channels that they give.
 STAGES: tuple[tuple[tuple[int, ...], int], ...] = (

@@ -9,15 +9,15 @@ import torch
 from diffusers import UNet2DConditionModel
 from torch import Tensor, nn
 
-from ldm.checkpoint.hollow import hollow, is_hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.parts import UNET, part_of
-from ldm.checkpoint.source import architecture, find_source, require_one_start
-from ldm.checkpoint.state import State
-from ldm.checkpoint.table import KeyTable
-from ldm.checkpoint.unet_keys import compvis_unet_names
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
+from ldm.files.load import load_part
+from ldm.files.source import architecture, find_source, require_one_start
+from ldm.files.state import State
+from ldm.keys.parts import UNET, part_of
+from ldm.keys.table import KeyTable
+from ldm.keys.unet import compvis_unet_names
+from ldm.modules.meta_init import hollow, is_hollow
 
 
 class UNet(nn.Module):

@@ -17,6 +17,12 @@ MOVED: Mapping[str, str] = {
     "ldm.modules.encoders.modules.HashedWordEmbedder": "ldm.modules.encoders.words.HashedWordEmbedder",
     "ldm.modules.encoders.HashedWordEmbedder": "ldm.modules.encoders.words.HashedWordEmbedder",
     "ldm.modules.diffusionmodules.openaimodel.UNetModel": "ldm.modules.networks.compvis.UNetModel",
+    "lun.data.buckets.Buckets": "lun.data.order.buckets.Buckets",
+    "ldm.modules.ema_profiles.ConstantDecay": "ldm.ema.profiles.ConstantDecay",
+    "ldm.modules.ema_profiles.HalfLife": "ldm.ema.profiles.HalfLife",
+    "ldm.modules.ema_profiles.InverseGamma": "ldm.ema.profiles.InverseGamma",
+    "ldm.modules.ema_profiles.PowerDecay": "ldm.ema.profiles.PowerDecay",
+    "ldm.modules.ema_profiles.TrailingMean": "ldm.ema.profiles.TrailingMean",
     "pytorch_lightning.loggers.TestTubeLogger": "lightning.pytorch.loggers.CSVLogger",
     "pytorch_lightning.loggers.test_tube.TestTubeLogger": "lightning.pytorch.loggers.CSVLogger",
 }

@@ -10,7 +10,7 @@ from lun.config.compat.model import model
 from lun.config.compat.rewriting import Upgrade
 from lun.config.compat.targets import targets
 from lun.config.compat.trainer import trainer
-from lun.config.load import Merged
+from lun.config.reading.load import Merged
 
 _STEPS = (differences, callbacks, loggers, idle, targets, trainer, model, conditioning)
 

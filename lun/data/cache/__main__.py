@@ -1,6 +1,6 @@
-"""`python -m lun.data.cache`: see `lun.data.cache.command`."""
+"""`python -m lun.data.cache`: see `lun.run.caches_alone`."""
 
-from lun.launch.entry import enter
+from lun.cli.entry import enter
 
 if __name__ == "__main__":
-    enter("lun.data.cache.command")
+    enter("lun.run.caches_alone")

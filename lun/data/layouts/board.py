@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.index import Stamps, indexed, is_stored, store
-from lun.data.index_sizes import file_states
+from lun.data.index.listing import LEAVES, Tree, is_left_behind, joined, leads_out
+from lun.data.index.sizes import file_states
+from lun.data.index.store import Stamps, indexed, is_stored, store
 from lun.data.layouts.found import Found
 from lun.data.layouts.spread import read_by_many
-from lun.data.listing import LEAVES, Tree, is_left_behind, joined, leads_out
 from lun.data.metadata.table import Table, concatenated
 
 FOLDER = "metadata"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.data.held import open_file
+from lun.data.index.dir_handle import open_file
+from lun.data.index.listing import EXTENSIONS, Tree, composed, extension, joined, stem
 from lun.data.layouts.found import Found
-from lun.data.listing import EXTENSIONS, Tree, composed, extension, joined, stem
 from lun.data.metadata.record import inside
 from lun.data.metadata.rows import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
 from lun.data.metadata.table import Table

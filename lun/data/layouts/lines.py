@@ -12,8 +12,8 @@ import numpy as np
 
 from ldm.errors import Fault
 from ldm.packages import install_line
-from lun.data.held import open_file
-from lun.data.index import Stamps, indexed
+from lun.data.index.dir_handle import open_file
+from lun.data.index.store import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
 from lun.data.metadata.record import READ_KEYS, add_record, json_reader
 from lun.data.metadata.rows import Rows

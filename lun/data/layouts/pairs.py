@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.index import Stamps, indexed
-from lun.data.index_sizes import file_states
+from lun.data.index.listing import CAPTION_FOLDER, Listing, Tree, composed, joined, stem
+from lun.data.index.sizes import file_states
+from lun.data.index.store import Stamps, indexed
 from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
-from lun.data.listing import CAPTION_FOLDER, Listing, Tree, composed, joined, stem
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.rows import Rows
 from lun.data.metadata.table import Table

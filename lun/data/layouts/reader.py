@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from lun.data.held import HeldFolder, State
+from lun.data.index.dir_handle import HeldFolder, State
 from lun.data.metadata.record import add_record, json_reader
 from lun.data.metadata.rows import Packed, Rows
 

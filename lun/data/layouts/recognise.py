@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ldm.errors import Fault
+from lun.data.index.listing import CAPTION_FOLDER, Tree, joined
+from lun.data.index.missing_data import check_folder, no_images
 from lun.data.layouts.board import FOLDER, has_json, read_board
 from lun.data.layouts.found import Asked, Found, LayoutName
 from lun.data.layouts.kohya_json import kohya_json_file, read_kohya_json
@@ -22,9 +24,7 @@ from lun.data.layouts.pairs import (
     read_kohya,
     read_sidecars,
 )
-from lun.data.listing import CAPTION_FOLDER, Tree, joined
 from lun.data.metadata.rows import NO_WORDS, SOUND
-from lun.data.nothing_found import check_folder, no_images
 
 log = logging.getLogger(__name__)
 

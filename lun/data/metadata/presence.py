@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.listing import EXTENSIONS, LEAVES, SPECIAL, composed, extension, joined, leads_out
+from lun.data.index.listing import EXTENSIONS, LEAVES, SPECIAL, composed, extension, joined, leads_out
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.filters import Filter, Kept
 from lun.data.metadata.table import Table

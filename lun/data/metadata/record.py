@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
-from lun.data.captions import one_line
+from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.rows import EMBEDDED, MOST_REPEATS, NO_PATH, NO_WORDS, ODD_REPEATS, OUTSIDE, UNREADABLE, Rows
 
 PATH_KEYS = ("path", "file_name", "image", "file")

@@ -53,8 +53,8 @@ def test_parts_of_a_training_run_may_be_named(path):
         "lun.weights.opening.open_model",
         "lun.weights.trust.read_trusted",
         "lun.convert.command.run",
-        "lun.callbacks.text.write_text",
-        "lun.launch.rundir.RunDirectory.create",
+        "lun.checkpoints.text.write_text",
+        "lun.run_dir.directory.RunDirectory.create",
         "ldm.models.diffusion.ddpm.LatentDiffusion.load_from_checkpoint",
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 CLASS = re.compile(r"\b(?:ldm|lun)(?:\.[a-z_0-9]+)+\.[A-Z]\w+")
 NOT_NAMED_IN_A_CONFIG = {
-    "ldm.modules.ema_source.Sharded",  # what a strategy of one's own derives from
+    "ldm.ema.source.Sharded",  # what a strategy of one's own derives from
     "lun.local.colours.Colours",  # the example of a dataset of one's own
 }
 

@@ -9,9 +9,9 @@ import torch
 from diffusers.loaders.single_file_utils import convert_ldm_vae_checkpoint
 from torch import Tensor
 
-from ldm.checkpoint.parts import FIRST_STAGE
-from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
+from ldm.files.write import write_safetensors
+from ldm.keys.parts import FIRST_STAGE
 from ldm.models.autoencoder import AutoencoderKL
 
 SD: dict[str, Any] = {

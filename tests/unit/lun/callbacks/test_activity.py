@@ -10,8 +10,8 @@ from lightning.pytorch.profilers import PassThroughProfiler
 import lun.callbacks
 from lun.callbacks import pace
 from lun.callbacks.activity import Activity, Ticker
-from lun.callbacks.boundary import AtStepBoundary
 from lun.callbacks.pace import stopwatch
+from lun.loop.boundary import AtStepBoundary
 
 
 @pytest.fixture

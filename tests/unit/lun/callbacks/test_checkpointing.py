@@ -8,7 +8,7 @@ import torch
 
 from ldm.errors import Fault
 from lun.callbacks import Checkpoint
-from lun.callbacks.atomic import AtomicIO, peek
+from lun.checkpoints.atomic import AtomicIO, peek
 
 BEST = "monitor/gs={step:02d}"
 

@@ -7,8 +7,8 @@ import torch
 from lightning.pytorch import Callback
 
 from lun.callbacks import FinalCheckpoint, ImageLogger, Stops
-from lun.callbacks.atomic import AtomicIO, peek
 from lun.callbacks.controls import Controls
+from lun.checkpoints.atomic import AtomicIO, peek
 
 
 class Ask(Callback):

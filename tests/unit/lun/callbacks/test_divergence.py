@@ -7,8 +7,8 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 
 from ldm.errors import Fault
 from lun.callbacks import Checkpoint, Divergence, FinalCheckpoint
-from lun.callbacks.atomic import peek
 from lun.callbacks.divergence import measure, sound
+from lun.checkpoints.atomic import peek
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from ldm.checkpoint.ema_snapshot import Snapshot, TensorFile, write_snapshot
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.tracks import Track
 from ldm.errors import Fault
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_tracks import Track
+from ldm.files.ema_snapshot import Snapshot, TensorFile, write_snapshot
 from lun.callbacks import EmaSnapshots, FinalCheckpoint
 from lun.callbacks import ema_snapshots as module
 

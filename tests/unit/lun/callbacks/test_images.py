@@ -18,11 +18,11 @@ from ldm.errors import Fault
 from ldm.position import Position
 from lun.callbacks.images import ImageLogger
 from lun.callbacks.pace import stopwatch
-from lun.callbacks.pictures import grid
-from lun.callbacks.position import FollowPosition
 from lun.callbacks.progress import SmoothedProgressBar
 from lun.callbacks.throughput import Throughput
 from lun.loggers import JsonlLogger
+from lun.loop.position import FollowPosition
+from lun.previews.grid import grid
 
 PROMPTS = ["fox, red background", "frog, blue background", "car, green background"]
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from ldm.errors import Fault
 from lun.callbacks import Checkpoint, DiskSpace, FinalCheckpoint
-from lun.callbacks.atomic import AtomicIO
-from lun.callbacks.footprint import amount, footprint, held
 from lun.callbacks.space import files_to_come
+from lun.checkpoints.atomic import AtomicIO
+from lun.checkpoints.memory_estimate import amount, footprint, held
 
 SIZE = 3 * 4 * 4  # four trained numbers of four bytes, and AdamW's two moments
 

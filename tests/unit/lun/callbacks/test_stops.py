@@ -8,8 +8,8 @@ import torch
 from lightning.pytorch import Callback
 
 from lun.callbacks import Checkpoint, FinalCheckpoint, Stops
-from lun.callbacks.agreement import Agreement
-from lun.callbacks.atomic import peek
+from lun.checkpoints.atomic import peek
+from lun.loop.rank_agreement import Agreement
 
 
 class Signal(Callback):

@@ -29,7 +29,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.schedule import factors_of
 from lun.config.targets import find_target
 from lun.config.unfit import NEEDS, UNFIT
-from lun.launch.strategy import SHORT, with_strategy
+from lun.strategies.choice import SHORT, with_strategy
 
 HOMES = (
     "torch.optim",

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from support.small import contents, networks, same, single_file
 from torch import Tensor
 
-from ldm.checkpoint.averaged import averaged_name
-from ldm.checkpoint.layout import autoencoder_to_compvis
-from ldm.checkpoint.parts import FIRST_STAGE, UNET
+from ldm.keys.averaged import averaged_name
+from ldm.keys.layout import autoencoder_to_compvis
+from ldm.keys.parts import FIRST_STAGE, UNET
 from lun.convert.command import run
 
 State = Mapping[str, Tensor]

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.small import contents, networks, same, single_file
 
-from ldm.checkpoint import write
-from ldm.checkpoint.layout import autoencoder_to_compvis
-from ldm.checkpoint.parts import UNET
+from ldm.files import write
+from ldm.keys.layout import autoencoder_to_compvis
+from ldm.keys.parts import UNET
 from lun.convert.command import run
 
 Refused = Callable[..., str]

@@ -7,8 +7,8 @@ from PIL import Image
 from support.pictures import Painted
 
 from ldm.errors import Fault
+from lun.data.dataset_protocol import Offers
 from lun.data.keyed import Keyed
-from lun.data.offers import Offers
 
 GOOD = torch.zeros(2, 2, 3)
 
@@ -90,7 +90,7 @@ def test_cached_moments_stand_in_for_the_image():
         (
             {"image": Image.new("RGB", (2, 2)), "caption": "a"},
             "the dataset returns an image that is a Image",
-            "it must be a tensor; lun.data.images.to_array makes one of a PIL image",
+            "it must be a tensor; lun.data.images.decode.to_array makes one of a PIL image",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from support.board import put_board
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.columnar import Columnar
-from lun.data.listing import EXTENSIONS
+from lun.data.index.listing import EXTENSIONS
 from lun.data.local import Local
 from lun.data.metadata.params import MetadataParams, checked
 from lun.data.overlap import warn_of_overlap

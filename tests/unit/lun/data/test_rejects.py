@@ -13,9 +13,9 @@ from ldm.errors import Fault
 from ldm.position import Position
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader
-from lun.data.order import Key, Order
+from lun.data.order.law import Key, Order
+from lun.data.order.sampler import PositionBatchSampler, Window
 from lun.data.rejects import RejectedList, Rejection, Replacing
-from lun.data.sampler import PositionBatchSampler, Window
 
 N = 20
 

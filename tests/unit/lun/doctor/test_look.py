@@ -105,5 +105,5 @@ def test_a_folder_that_is_not_there_yet_counts_as_the_one_above(tmp_path: Path) 
 
 @pytest.mark.parametrize("kernel", [None, object()])
 def test_a_kernel_that_cannot_be_made_is_seen(kernel: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldm.modules.ema_compiled.kernel", lambda: kernel)
+    monkeypatch.setattr("ldm.ema.compiled.kernel", lambda: kernel)
     assert look.compiled() is (kernel is not None)

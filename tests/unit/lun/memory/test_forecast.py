@@ -8,9 +8,9 @@ import torch
 import yaml
 from support.models import CONFIG
 
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.profiles import TrailingMean
 from ldm.errors import Fault
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_profiles import TrailingMean
 from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
@@ -44,7 +44,7 @@ def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_mem
     assert told.peak == max(told.step, told.update, told.samples) > told.weights + told.gradients + told.optimizer
 
 
-MEAN = {"profile": {"target": "ldm.modules.ema_profiles.TrailingMean", "params": {"steps": 9, "blocks": 3}}}
+MEAN = {"profile": {"target": "ldm.ema.profiles.TrailingMean", "params": {"steps": 9, "blocks": 3}}}
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from ldm.checkpoint.digest import sha256
-from ldm.checkpoint.ema_snapshot import About, TensorFile, write_snapshot
-from ldm.checkpoint.write import write_safetensors
-from ldm.modules.ema import LitEma
-from ldm.modules.ema_profiles import PowerDecay
+from ldm.ema.lit_ema import LitEma
+from ldm.ema.profiles import PowerDecay
+from ldm.files.digest import sha256
+from ldm.files.ema_snapshot import About, TensorFile, write_snapshot
+from ldm.files.write import write_safetensors
 from lun.posthoc_ema.command import run
 
 STEPS, COUNT = 320, 16

@@ -7,7 +7,7 @@ from support.models import tiny_model
 
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
-from lun.callbacks.prompts import Prompt
+from lun.previews.prompts import Prompt
 from lun.sample.arguments import parse
 from lun.sample.metadata import parameters
 from lun.sample.pictures import Picture, batches, list_pictures

@@ -4,9 +4,9 @@ import pytest
 
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
-from lun.launch.precision import device_of, with_precision
-from lun.launch.precision import require_precision as require_on
 from lun.strategies.combinations import PRECISIONS, TABLE
+from lun.strategies.plugin import device_of, with_precision
+from lun.strategies.plugin import require_precision as require_on
 
 ZERO = {"target": "lun.strategies.deepspeed.DeepSpeed"}
 REFUSED = {("fsdp", "16-mixed", "cpu"), ("fsdp", "16-mixed", "cuda"), ("deepspeed", "16-mixed", "cpu")}

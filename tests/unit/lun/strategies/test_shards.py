@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from ldm.checkpoint.spread import Run, Spread, covers, left_spread
+from ldm.files.lazy_tensor import Run, Spread, covers, left_spread
 from lun.strategies import shards
 
 

@@ -10,9 +10,9 @@ import torch
 from huggingface_hub import constants
 from torch import Tensor
 
-from ldm.checkpoint.parts import COND_STAGE
-from ldm.checkpoint.write import write_safetensors
 from ldm.errors import Fault
+from ldm.files.write import write_safetensors
+from ldm.keys.parts import COND_STAGE
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 
 TINY = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}

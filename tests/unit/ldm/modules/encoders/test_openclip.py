@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.checkpoint.hollow import hollow
-from ldm.checkpoint.load import load_part
-from ldm.checkpoint.text_keys import open_clip_from_transformers
-from ldm.checkpoint.write import write_safetensors
+from ldm.files.load import load_part
+from ldm.files.write import write_safetensors
+from ldm.keys.text_encoders import open_clip_from_transformers
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder, FrozenOpenCLIPEmbedder2
+from ldm.modules.meta_init import hollow
 
 TINY = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 SETTINGS = CLIPTextConfig(**TINY, hidden_act="gelu", projection_dim=8)

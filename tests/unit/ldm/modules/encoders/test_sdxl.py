@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.checkpoint.hollow import hollow
-from ldm.checkpoint.write import write_safetensors
+from ldm.files.write import write_safetensors
 from ldm.modules.encoders.sdxl import SDXLConditioner
+from ldm.modules.meta_init import hollow
 
 FIRST = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 SECOND = {"hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}

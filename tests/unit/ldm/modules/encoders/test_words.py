@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldm.checkpoint.write import write_safetensors
+from ldm.files.write import write_safetensors
 from ldm.modules.encoders.words import HashedWordEmbedder
 
 

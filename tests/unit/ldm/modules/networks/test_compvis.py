@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from ldm.checkpoint.parts import UNET
 from ldm.errors import Fault
+from ldm.keys.parts import UNET
 from ldm.modules.networks.compvis import UNetModel
 from ldm.modules.networks.unet import UNet
 

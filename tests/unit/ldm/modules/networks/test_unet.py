@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ldm.checkpoint.parts import UNET
-from ldm.checkpoint.write import write_safetensors
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
+from ldm.files.write import write_safetensors
+from ldm.keys.parts import UNET
 from ldm.modules.networks.unet import UNet
 
 TINY: dict[str, Any] = {

@@ -4,8 +4,8 @@ import pytest
 
 from lun.config.compat.trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
-from lun.config.load import Merged, load_layers
-from lun.launch.strategy import SHORT
+from lun.config.reading.load import Merged, load_layers
+from lun.strategies.choice import SHORT
 
 PL = "pytorch_lightning.callbacks.ModelCheckpoint"
 SAVER = "lun.callbacks.Checkpoint"

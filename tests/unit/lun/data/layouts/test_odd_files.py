@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from ldm.errors import Fault
-from lun.data.images import decode, header_size
+from lun.data.images.decode import decode, header_size
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 

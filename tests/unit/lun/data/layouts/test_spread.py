@@ -8,10 +8,10 @@ import sys
 import pytest
 from support.board import put_board
 
-from lun.data.index import index_path
+from lun.data.index.listing import Tree
+from lun.data.index.store import index_path
 from lun.data.layouts import spread
 from lun.data.layouts.board import read_board
-from lun.data.listing import Tree
 
 RECORDS = {
     "a/1": {"path": "1.png", "tags": ["b", " x", 7, None], "rating": "x", "score": 3},

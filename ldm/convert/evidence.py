@@ -1,0 +1,55 @@
+"""What a lone file says about how its network was trained, in its header, in the YAML beside it, and in its numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.convert.model import V_MARKER, ZERO_SNR_MARKER, PredictionType
+from ldm.families.infer_config import Kind
+from ldm.files.state import State
+from ldm.keys.parts import UNET
+from ldm.plain import read_plain_text
+from ldm.plain_yaml import parse_yaml
+
+TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"
+SPREAD_OF_V = 0.09  # of these numbers in the published 2.x models: above it v, below it eps
+WORDS: Mapping[str, PredictionType] = {"v": "v_prediction", "epsilon": "epsilon", "eps": "epsilon"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the network predicts, and by what that is known; `certain` is false for a guess by numbers or habit."""
+
+    prediction: PredictionType
+    reason: str
+    certain: bool
+    zero_terminal_snr: bool = False
+
+
+def evidence_of(state: State, family: Kind, metadata: Mapping[str, Any], path: Path) -> Evidence:
+    """The prediction of the UNet among `state`, which was read from the file `path` with `metadata` in its header."""
+    zero_snr = ZERO_SNR_MARKER in state or metadata.get("ss_zero_terminal_snr") == "True"
+    told = WORDS.get(str(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key")))
+    if told:
+        return Evidence(told, "its metadata", True, zero_snr)
+    if written := _written_beside(path.with_suffix(".yaml")):
+        return Evidence(written, f"{path.with_suffix('.yaml').name} beside it", True, zero_snr)
+    if V_MARKER in state:
+        return Evidence("v_prediction", f"its tensor {V_MARKER}", True, zero_snr)
+    if family == "sd2" and TELLTALE in state:
+        spread = float(state[TELLTALE].float().std())
+        prediction: PredictionType = "v_prediction" if spread > SPREAD_OF_V else "epsilon"
+        return Evidence(prediction, f"the spread of one of its tensors, {spread:.3f}", False)
+    return Evidence("epsilon", "what this family usually does", family != "sd2", zero_snr)
+
+
+def _written_beside(file: Path) -> PredictionType | None:
+    """What a config in CompVis' form says; None where there is none, or where it says nothing."""
+    if not file.is_file():
+        return None
+    try:
+        params = parse_yaml(read_plain_text(file))["model"]["params"]
+    except (ValueError, KeyError, TypeError, OSError):  # another program's file
+        return None
+    return WORDS.get(str(params.get("parameterization", "eps"))) if isinstance(params, dict) else None

@@ -1,0 +1,97 @@
+"""What a single file says about itself: the ModelSpec standard 1.0.1, in the words that other programs read."""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from ldm.convert.model import Model
+from ldm.families.infer_config import BASES, SCALE_OF_XL, Kind
+from ldm.families.recognise import Unconditional
+from ldm.files.write import HASH, NO_HASH
+
+PREFIX = "modelspec."
+VERSION = "1.0.1"
+REFERENCE = "https://github.com/Stability-AI/generative-models"  # whose names for tensors the file uses
+ARCHITECTURES: Mapping[Kind, str] = {
+    "sd1": "stable-diffusion-v1",
+    "sd2": "stable-diffusion-v2-512",
+    "sdxl": "stable-diffusion-xl-v1-base",
+}
+UNCONDITIONAL = "lun.unconditional"
+PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v"}
+RESOLUTIONS: Mapping[Kind, int] = {"sd1": 512, "sd2": 512, "sdxl": 1024}
+
+
+def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
+    """Metadata of a single file of `model`, all of it text.
+
+    What the file or run it came from says about it stays; what follows from the tensors is written anew. `date` is the
+    day and time (ISO 8601) of the weights, not of the writing, so that the same weights give the same bytes.
+    """
+    said = {"title": title, "date": date, **_resolution(model)}
+    kept = {key: value for key, value in model.facts.metadata.items() if key != HASH}
+    facts = {
+        "sai_model_spec": VERSION,
+        "architecture": architecture(model),
+        "implementation": REFERENCE,
+        **_prediction(model),
+    }
+    named = {PREFIX + key: value for key, value in said.items()} | kept
+    named |= _zero_snr(model) | _unconditional(model)
+    return {"format": "pt", **named, **{PREFIX + key: value for key, value in facts.items()}, HASH: NO_HASH}
+
+
+def architecture(model: Model) -> str:
+    """ModelSpec's name for what the tensors are."""
+    if model.family is None:
+        return f"stable-diffusion-{'xl-v1' if model.facts.scale_factor == SCALE_OF_XL else 'v1'}/vae"
+    channels = model.unet["input_blocks.0.0.weight"].shape[1]
+    if channels == 9:
+        return {"sd1": "stable-diffusion-v1-inpainting", "sd2": "stable-diffusion-v2-inpainting"}.get(
+            model.family, "stable-diffusion-xl-v1-inpainting"
+        )
+    if model.family == "sd2" and model.facts.prediction == "v_prediction":
+        return "stable-diffusion-v2-768-v"
+    return ARCHITECTURES[model.family]
+
+
+def side(model: Model) -> int | None:
+    """The side in pixels of the pictures that a model makes; None for an autoencoder, which takes any."""
+    if model.family is None:
+        return None
+    if model.facts.resolution:
+        return model.facts.resolution
+    return 768 if architecture(model).endswith("768-v") else RESOLUTIONS[model.family]
+
+
+def resolution_in(metadata: Mapping[str, str]) -> int | None:
+    """The side that a file's metadata tells, if it does."""
+    width = metadata.get(f"{PREFIX}resolution", "").partition("x")[0]
+    return int(width) if width.isdecimal() else None
+
+
+def unconditional_in(metadata: Mapping[str, str]) -> Unconditional | None:
+    """What stood for no caption in training, if a file's metadata tells it."""
+    said = metadata.get(UNCONDITIONAL)
+    return next((value for value in get_args(Unconditional) if value == said), None)
+
+
+def _resolution(model: Model) -> dict[str, str]:
+    pixels = side(model)
+    return {"resolution": f"{pixels}x{pixels}"} if pixels else {}
+
+
+def _prediction(model: Model) -> dict[str, str]:
+    """In the standard's key and in ComfyUI's, which is no part of the standard."""
+    word = PREDICTIONS.get(model.facts.prediction or "") if model.family else None
+    return {"prediction_type": word, "predict_key": word} if word else {}
+
+
+def _zero_snr(model: Model) -> dict[str, str]:
+    """In kohya's key; the standard has none."""
+    return {"ss_zero_terminal_snr": "True"} if model.facts.zero_terminal_snr else {}
+
+
+def _unconditional(model: Model) -> dict[str, str]:
+    """In a key of this program, since the standard has none; only where it is not what the family is known for."""
+    usual = BASES[model.family].unconditional if model.family else None
+    return {UNCONDITIONAL: str(model.unconditional)} if model.unconditional != usual else {}

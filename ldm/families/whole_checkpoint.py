@@ -1,0 +1,137 @@
+"""A whole checkpoint, wherever and however it lies on disk: what it is, and its tensors by part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ldm.families.recognise import Family, named_parts, unet_family
+from ldm.files.digest import sha256
+from ldm.files.rank_shards import Shards
+from ldm.files.read import read_outline
+from ldm.files.sniff import readable_size
+from ldm.files.source import Source, find_source, find_weights, read_config
+from ldm.files.state import State
+from ldm.keys.parts import Parts, split_parts
+
+Layout = Literal["ldm", "diffusers", "one part"]
+Prediction = Literal["eps", "v", "x0"]
+
+SECOND_ENCODER = "text_encoder_2"
+COMPONENTS = ("unet", "vae", "text_encoder", SECOND_ENCODER)
+PREDICTIONS: Mapping[str, Prediction] = {
+    "epsilon": "eps",
+    "eps": "eps",
+    "v_prediction": "v",
+    "v": "v",
+    "sample": "x0",
+}
+STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
+MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a checkpoint holds, told without reading its weights.
+
+    family      None for a network that is none of the public ones
+    prediction  what the UNet was trained to predict, None where nothing in the checkpoint says so
+    origin      the training run that wrote it, empty for a published model
+    """
+
+    path: str
+    size: int
+    layout: Layout
+    family: Family | None
+    prediction: Prediction | None
+    parts: tuple[str, ...]
+    origin: str = ""
+
+    def line(self, sha256: str = "") -> str:
+        """`models/a.ckpt (4.3 GB, sha256 fe4efff1e1, Stable Diffusion 1.x, ldm layout: UNet, VAE, CLIP ViT-L, EMA)`."""
+        facts = [readable_size(self.size), f"sha256 {sha256[:10]}" if sha256 else "", self.origin]
+        facts += [self.family.name if self.family else "", f"predicts {self.prediction}" if self.prediction else ""]
+        inside = ", ".join(self.parts) or "no part of a diffusion model"
+        layout = self.layout if self.layout == "one part" else f"{self.layout} layout"
+        return f"{self.path} ({', '.join(fact for fact in facts if fact)}, {layout}: {inside})"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The files of a checkpoint; `given` is what the person wrote."""
+
+    given: str
+    path: Path
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """{component: its files}; a single file is the component `""`."""
+        if not self.path.is_dir():
+            return {"": Source((self.path,), {})}
+        found = [name for name in COMPONENTS if (self.path / name).is_dir()]
+        return {name: find_source(self.path, name) for name in found} or {"": find_source(self.path, "")}
+
+    @cached_property
+    def outline(self) -> Parts:
+        """All tensors by part, on the meta device."""
+        return self._parts({name: source.outline() for name, source in self.sources.items()})
+
+    def read(self) -> Parts:
+        """All tensors by part, as views of the files. Raises `Fault` MOD01, MOD02 or MOD05."""
+        return self._parts({name: source.read() for name, source in self.sources.items()})
+
+    def describe(self) -> Description:
+        """Recognise what is here. Raises `Fault` as `read` does."""
+        files = [file for source in self.sources.values() for file in source.files]
+        parts, facts = self.outline, self._facts()
+        beside = Shards.of(facts, self.path)
+        count = sum(bool(part) for part in (parts.unet, parts.first_stage, parts.cond_stage))
+        layout: Layout = "diffusers" if len(self.sources) > 1 else "ldm" if count > 1 else "one part"
+        return Description(
+            self.given,
+            sum(file.stat().st_size for file in files) + (beside.size if beside else 0),
+            layout,
+            unet_family(parts.unet),
+            self._prediction(facts),
+            named_parts(parts),
+            _origin(facts),
+        )
+
+    def sha256(self) -> str:
+        """Of the file, or of the largest one of a folder: what tools call its hash. Reads all of it."""
+        files = [file for source in self.sources.values() for file in source.files]
+        return sha256(max(files, key=lambda file: file.stat().st_size))
+
+    def _parts(self, states: Mapping[str, State]) -> Parts:
+        if "" in states:
+            return split_parts(states[""])
+        encoders = states.get("text_encoder", {})
+        if SECOND_ENCODER in states:
+            both = {"embedders.0.": encoders, "embedders.1.": states[SECOND_ENCODER]}
+            encoders = {prefix + key: value for prefix, state in both.items() for key, value in state.items()}
+        return Parts(states.get("unet", {}), states.get("vae", {}), encoders, {}, {})
+
+    def _facts(self) -> Mapping[str, Any]:
+        if "" not in self.sources:
+            return read_config(self.path / "scheduler", "scheduler_config.json")
+        return read_outline(self.sources[""].files[0]).facts
+
+    def _prediction(self, facts: Mapping[str, Any]) -> Prediction | None:
+        if any(mark in self.outline.rest for mark in MARKS_OF_V):
+            return "v"
+        stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
+        return next((PREDICTIONS[name] for name in stored if isinstance(name, str) and name in PREDICTIONS), None)
+
+
+def open_checkpoint(given: str | Path) -> Checkpoint:
+    """The checkpoint at a path or of a hub id. Raises `Fault` MOD01 if there is none."""
+    return Checkpoint(str(given), find_weights(given))
+
+
+def _origin(facts: Mapping[str, Any]) -> str:
+    if "lun" in facts:
+        return f"a run of this program, step {facts['lun'].get('position', {}).get('step', facts.get('global_step'))}"
+    if "optimizer_states" in facts or "pytorch-lightning_version" in facts:
+        return f"a training checkpoint, step {facts.get('global_step', 'unknown')}"
+    return ""

@@ -1,0 +1,1 @@
+"""Command lines: flags, arguments, usage, and where each command begins."""

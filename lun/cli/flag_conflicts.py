@@ -1,0 +1,78 @@
+"""Flags that would say nothing beside others, or without them: refused, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import Fault
+from ldm.shell import quoted
+from lun.cli.arguments import Arguments
+from lun.cli.flags import FLAGS
+
+INFORMATION = ("help", "version")
+"""Whatever stands beside them, they answer."""
+LOOKING: Mapping[str, Collection[str]] = {"doctor": ("logdir", "debug"), "list_presets": ("debug",)}
+"""What looks at no configuration -> what it takes."""
+STOPPING = ("doctor", "list_presets", "print_config", "check")
+"""What answers and stops: one of them at a time."""
+
+
+def require_effects(given: Mapping[str, Any], settings: bool) -> None:
+    """Raise `Fault` CLI02 for the first flag that would have no effect.
+
+    given     what was said, by the field of `Arguments`; `resume` is '' where its value was left out
+    settings  whether files or settings of a configuration are named
+    """
+    if any(given.get(name) for name in INFORMATION):
+        return
+    for fault in _faults(given, settings):
+        raise fault
+
+
+def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
+    stopping = [name for name in STOPPING if given.get(name)]
+    if len(stopping) > 1:
+        yield _together(stopping[0], stopping[1], "each of them answers and stops", f"{_flag(stopping[0])} alone")
+    for name in set(stopping) & LOOKING.keys():
+        for other in given.keys() - {name, *LOOKING[name]}:
+            yield _together(name, other, "it reads no configuration and starts nothing", _flag(name))
+        if settings:
+            yield _together(name, "base", "it reads no configuration and starts nothing", _flag(name))
+    if given.get("no_test") is False:
+        why = "a run trains and validates; it does not test"
+        yield Fault("CLI02", "--no-test false asks for a test, and there is none", why=why, fix="leave it out")
+    if "resume" in given and "postfix" in given:
+        why = "--resume goes on in the directory of the run, which has its name already"
+        yield _together("resume", "postfix", why, "leave out --postfix")
+    if "accept_change" in given and "resume" not in given:
+        why = "it says what may differ from the run that goes on, and a new run is asked for"
+        fix = "python main.py --resume --accept-change data -t"
+        yield Fault("CLI02", "--accept-change has no effect without --resume", why=why, fix=fix)
+
+
+def notes(arguments: Arguments) -> list[str]:
+    """A sentence for each flag of old command lines that is taken without effect."""
+    found = []
+    if arguments.project is not None:
+        found.append(f"--project {quoted(arguments.project)} is not read; --name says what a run is called")
+    if arguments.resume is not None:
+        idle = {"--datadir_in_name": arguments.datadir_in_name is not None, "--logdir": _is_idle_logdir(arguments)}
+        why = "has no effect beside --resume, which goes on in the directory of the run"
+        found += [f"{flag} {why}" for flag, given in idle.items() if given]
+    return found
+
+
+def _is_idle_logdir(arguments: Arguments) -> bool:
+    """The newest run is looked for there; a run that is named is not."""
+    newest = (Path(arguments.logdir) / "latest").as_posix()
+    return arguments.logdir != Arguments().logdir and arguments.resume != newest
+
+
+def _together(name: str, other: str, why: str, fix: str) -> Fault:
+    return Fault("CLI02", f"{_flag(name)} and {_flag(other)} cannot be used together", why=why, fix=fix)
+
+
+def _flag(field: str) -> str:
+    return next((name for name, flag in FLAGS.items() if flag.field == field), f"--{field}")

@@ -1,0 +1,1 @@
+"""From files to one tree of settings that knows where each came from."""

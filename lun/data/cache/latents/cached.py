@@ -1,0 +1,123 @@
+"""A dataset whose pictures are moments from the cache; captions, flips and weights are drawn as ever."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.cache.latents.contents import Contents
+from lun.data.cache.shards.files import ENTRY_BYTES, Shards
+from lun.data.example import Example
+from lun.data.order.law import Size
+
+NEEDED = ("picture", "flipped", "caption", "preparation", "path")
+
+UNREADABLE = bytes(ENTRY_BYTES)
+"""The name of an entry whose file cannot be read; no cache holds it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The entries of one size: `examples` (m,) sorted indices and the `names` (m, 2, 16) of both ways round.
+
+    Where a dataset never mirrors, or always does, the other name is `UNREADABLE`.
+    """
+
+    examples: np.ndarray
+    names: np.ndarray
+
+
+def require_cacheable(dataset: Any) -> None:
+    """Raise `Fault` CFG08 for a dataset whose pictures cannot be told from its random choices."""
+    if missing := [name for name in NEEDED if not hasattr(dataset, name)]:
+        raise Fault(
+            "CFG08",
+            f"{type(dataset).__module__}.{type(dataset).__qualname__} cannot be cached",
+            where="data.params.cache",
+            why=f"it has no {', no '.join(missing)}",
+            fix="data.params.cache=false",
+        )
+
+
+def wanted_entries(dataset: Any, sizes: Mapping[Size | None, np.ndarray], contents: Contents) -> dict[Any, Wanted]:
+    """The entries that `dataset` needs for the examples of each size: named by file, preparation, size and flip."""
+    preparation = dataset.preparation()
+    hashes: dict[int, bytes | None] = {}
+
+    def name(index: int, size: Size | None, flipped: bool) -> bytes:
+        if index not in hashes:
+            hashes[index] = _content(dataset, index, contents)
+        content = hashes[index]
+        if content is None:
+            return UNREADABLE
+        told = f"{preparation}\0{size}\0{flipped}".encode()
+        return hashlib.sha256(content + told).digest()[:ENTRY_BYTES]
+
+    found = {}
+    ways = ways_round(dataset)
+    for size, examples in sizes.items():
+        members = np.unique(examples)
+        names = [[name(int(i), size, way) if way in ways else UNREADABLE for way in (False, True)] for i in members]
+        packed = np.frombuffer(b"".join(b"".join(row) for row in names), np.uint8)
+        found[size] = Wanted(members, packed.reshape(-1, 2, ENTRY_BYTES))
+    return found
+
+
+def ways_round(dataset: Any) -> tuple[bool, ...]:
+    """Whether pictures are met as they are (False), mirrored (True), or both."""
+    probability = getattr(dataset, "flip_p", 0.5)
+    return (False,) if probability <= 0 else (True,) if probability >= 1 else (False, True)
+
+
+def _content(dataset: Any, index: int, contents: Contents) -> bytes | None:
+    files = dataset.files(index) if hasattr(dataset, "files") else [dataset.path(index)]
+    try:
+        return contents(Path(file) for file in files)
+    except Fault:
+        return None  # told and replaced when its turn comes, as every bad picture
+
+
+class Cached:
+    """`dataset` with `moments` (and `mask`, at their scale) in place of `image`."""
+
+    def __init__(self, dataset: Any, wanted: Mapping[Any, Wanted], shards: Shards) -> None:
+        self.dataset = dataset
+        self.shards = shards
+        self.examples = {size: entries.examples for size, entries in wanted.items()}
+        self.places = {
+            size: shards.locate(entries.names.reshape(-1, ENTRY_BYTES)).reshape(-1, 2, 2)
+            for size, entries in wanted.items()
+        }
+        if hasattr(dataset, "sizes"):
+            dataset.sizes()  # read once here, and not by every worker at every example
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the dataset offers besides: sizes, repeats, weights, path."""
+        if name in ("repeats", "weights", "path"):
+            return getattr(self.dataset, name)
+        raise AttributeError(name)
+
+    def sizes(self) -> np.ndarray:
+        found: np.ndarray = self.dataset.sizes()
+        return found
+
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
+        """Raises `Fault` DAT06 for a picture that could not be read when the cache was filled."""
+        row = int(np.searchsorted(self.examples[size], index))
+        flipped = self.dataset.flipped(draws)
+        place = self.places[size][row, int(flipped)]
+        if place[0] < 0:
+            path = self.dataset.path(index)
+            raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
+        found: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
+        if hasattr(self.dataset, "placement"):
+            found |= self.dataset.placement(index, flipped, size)
+        return {**found, "caption": self.dataset.caption(index, draws)}

@@ -1,0 +1,119 @@
+"""Filling the cache of moments: pictures are read by worker processes and encoded by size."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+from torch.utils.data import DataLoader, Dataset
+
+from ldm.errors import Fault
+from lun.data.cache.latents.cached import UNREADABLE, Wanted
+from lun.data.cache.shards.files import ENTRY_BYTES, Shards, Writer
+from lun.data.cache.shards.filling import steadily
+from lun.data.loader import guard_worker
+from lun.data.order.law import Size
+
+BATCH = 8
+WHAT = "moments"
+
+
+class Entry(NamedTuple):
+    """One picture to encode, and the name to store it under."""
+
+    name: bytes
+    example: int
+    size: Size | None
+    flipped: bool
+
+
+def missing_entries(wanted: Mapping[Any, Wanted], shards: Shards) -> list[Entry]:
+    """What the cache has not got, each name once, sizes together."""
+    found: dict[bytes, Entry] = {}
+    for size, entries in wanted.items():
+        absent = shards.locate(entries.names.reshape(-1, ENTRY_BYTES))[:, 0] < 0
+        for flat in np.flatnonzero(absent).tolist():
+            row, flipped = divmod(flat, 2)
+            name = entries.names[row, flipped].tobytes()
+            if name != UNREADABLE:
+                found.setdefault(name, Entry(name, int(entries.examples[row]), size, bool(flipped)))
+    return list(found.values())
+
+
+def fill(
+    dataset: Any,
+    missing: Sequence[Entry],
+    writer: Writer,
+    encode: Callable[[Tensor], Tensor],
+    dtype: torch.dtype,
+    workers: int,
+) -> None:
+    """Encode `missing` and write it; pictures that cannot be read are left out, for the run to tell and replace."""
+    if not missing:
+        return
+    loader = DataLoader(
+        _Pictures(dataset, missing),
+        batch_size=BATCH,
+        num_workers=workers,
+        collate_fn=list,
+        worker_init_fn=_guard,
+    )
+
+    def add(rows: list[Row | None]) -> int:
+        for alike in _by_shape([row for row in rows if row is not None]):
+            _encode(alike, encode, dtype, writer)
+        return len(rows)
+
+    steadily(loader, add, writer, len(missing), WHAT)
+
+
+def _guard(worker: int) -> None:
+    guard_worker(worker, 0)
+
+
+Row = tuple[Entry, Mapping[str, Tensor]]
+
+
+class _Pictures(Dataset[Any]):
+    """(entry, picture) for every entry; None in place of one that cannot be read."""
+
+    def __init__(self, dataset: Any, entries: Sequence[Entry]) -> None:
+        self.dataset = dataset
+        self.entries = entries
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, number: int) -> Row | None:
+        entry = self.entries[number]
+        try:
+            return entry, self.dataset.picture(entry.example, entry.flipped, entry.size)
+        except Fault as fault:
+            if fault.id != "DAT06":
+                raise
+            return None
+
+
+def _by_shape(rows: list[Row]) -> Iterator[list[Row]]:
+    shapes = dict.fromkeys(tuple(picture["image"].shape) for _, picture in rows)
+    for shape in shapes:
+        yield [row for row in rows if tuple(row[1]["image"].shape) == shape]
+
+
+def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dtype, writer: Writer) -> None:
+    moments = encode(torch.stack([torch.as_tensor(picture["image"]).float() for _, picture in rows]))
+    for (entry, picture), own in zip(rows, moments, strict=True):
+        if not own.isfinite().all():
+            raise Fault(
+                "MOD03",
+                "the first stage gives moments that are not finite",
+                where=f"example {entry.example}",
+                why="its weights do not suit their precision",
+                fix="--precision 32-true for the first stage, or another first stage",
+            )
+        tensors = {"moments": own}
+        if "mask" in picture:
+            tensors["mask"] = adaptive_avg_pool2d(picture["mask"][None].float(), (own.shape[-2], own.shape[-1]))[0]
+        writer.add(entry.name, {name: tensor.to(dtype, copy=True) for name, tensor in tensors.items()})

@@ -1,0 +1,84 @@
+"""Filling a folder of shards: every rank computes its share of what is missing, and says how far it is."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from lun.data.cache.shards.files import Shards, Writer
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 120.0
+TELL_SECONDS = 10.0
+
+Batch = TypeVar("Batch")
+Missing = TypeVar("Missing")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of the work is this process's, and how it waits for the others."""
+
+    rank: int = 0
+    world_size: int = 1
+    wait: Callable[[], None] = lambda: None
+
+
+def fill_together(
+    missing: Callable[[Shards], Sequence[Missing]],
+    fill: Callable[[Sequence[Missing], Writer], None],
+    folder: Path,
+    what: str,
+    share: Share,
+) -> Shards:
+    """Every rank fills its share; then whoever sees no shared folder fills the rest for itself.
+
+    missing  what the shards have not got
+    what     what is computed, in the plural
+    """
+    absent = missing(Shards(folder))
+    if absent and share.rank == 0:
+        log.info("cache    %s %s to compute, kept in %s", f"{len(absent):,}", what, folder)
+    fill(absent[share.rank :: share.world_size], Writer(folder))
+    share.wait()
+    shards = Shards(folder)
+    if share.world_size > 1 and (rest := missing(shards)):
+        fill(rest, Writer(folder))
+        shards = Shards(folder)
+    share.wait()
+    return shards
+
+
+def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Writer, total: int, what: str) -> None:
+    """Take in batch after batch, tell how far it is, and write at least every two minutes.
+
+    add  computes one batch, hands it to `writer`, and returns how many of the `total` entries it stood for
+    """
+    begun = time.monotonic()
+    done, told, flushed = 0, begun, begun
+    shows = sys.stdout.isatty() and log.isEnabledFor(logging.INFO)
+    with tqdm(total=total, desc=f"cache    {what}", disable=not shows, leave=False, file=sys.stdout) as bar:
+        for batch in batches:
+            count = add(batch)
+            done += count
+            bar.update(count)
+            now = time.monotonic()
+            if now - told > TELL_SECONDS and not shows:
+                rate = done / (now - begun)
+                left = (total - done) / rate / 60
+                log.info("cache    %s of %s %s, %.1f a second, %.0f min left", *_counts(done, total), what, rate, left)
+                told = now
+            if now - flushed > FLUSH_SECONDS:
+                writer.flush()
+                flushed = now
+    writer.flush()
+
+
+def _counts(done: int, total: int) -> tuple[str, str]:
+    return f"{done:,}", f"{total:,}"

@@ -1,0 +1,1 @@
+"""From image files to numbers: decoding, colours, masks."""

@@ -1,0 +1,72 @@
+"""Masks: where a picture counts in the loss, from a grey picture beside it or from its own alpha channel."""
+
+import os
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ldm.errors import Fault
+from lun.data.images.colours import eight_bits
+from lun.data.images.decode import decode, opened, upright
+from lun.data.index.listing import Tree, composed, leads_out
+
+MaskKind = Literal["folder", "alpha"]
+
+FOLDER = Tree.MASKS
+"""Beside the folder of the pictures, or in it where they lie in the root itself."""
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+
+
+def read_mask(
+    path: Path, root: Path, kind: MaskKind, cut: Callable[[Image.Image], Image.Image], follow_links: bool = False
+) -> Tensor | None:
+    """(h, w) in [0, 1] for the picture at `path`, white is 1; None where there is no mask.
+
+    cut           what is done to the picture, so that the mask is done the same to
+    follow_links  whether links may lead out of `root`
+
+    Raises `Fault` DAT06 for a broken file.
+    """
+    found = _alpha(path) if kind == "alpha" else _beside(path, root, follow_links)
+    if found is None:
+        return None
+    return torch.from_numpy(np.array(cut(found.convert("L")))).float().div_(255)
+
+
+def require_masks(root: Path, kind: MaskKind | None) -> None:
+    """Raise `Fault` CFG08 where masks are asked for and there is no folder of them."""
+    if kind == "folder" and not (root / FOLDER).is_dir():
+        raise Fault(
+            "CFG08",
+            f"mask: folder was asked for, and {root} has no folder {FOLDER}",
+            why="every picture would count everywhere, as without masks",
+            fix=f"{root / FOLDER}/NAME.png for each picture, white where it counts; or without mask",
+        )
+
+
+def mask_file(path: Path, root: Path, follow_links: bool = False) -> Path | None:
+    """The mask of `cats/a.jpg` is `mask/cats/a.png`, else `mask/a.png`, as that of `img/a.jpg`; any image format."""
+    inside = path.relative_to(root).parts[:-1]
+    folders = [root.joinpath(FOLDER, *parts) for parts in dict.fromkeys((inside, inside[1:]))]
+    stems = dict.fromkeys((path.stem, composed(path.stem), unicodedata.normalize("NFD", path.stem)))
+    files = (folder / (stem + suffix) for folder in folders for stem in stems for suffix in SUFFIXES)
+    found = next((file for file in files if file.is_file()), None)
+    return None if found is None or (not follow_links and leads_out(found, os.path.realpath(root))) else found
+
+
+def _beside(path: Path, root: Path, follow_links: bool) -> Image.Image | None:
+    file = mask_file(path, root, follow_links)
+    return None if file is None else decode(file)
+
+
+def _alpha(path: Path) -> Image.Image | None:
+    with opened(path) as image:
+        turned = upright(image)
+        return eight_bits(turned).convert("RGBA").getchannel("A") if turned.has_transparency_data else None

@@ -1,0 +1,88 @@
+"""Width and height of pictures, read from their headers once and kept with the index."""
+
+from __future__ import annotations
+
+import logging
+import os
+from array import array
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import Fault
+from lun.data.images.decode import header_size
+from lun.data.index.columns_file import read_columns
+from lun.data.index.dir_handle import HeldFolder
+from lun.data.index.store import Stamps, index_path, save_columns
+
+log = logging.getLogger(__name__)
+
+_THREADS = 8
+_FEW = 256
+_WORTH_SAYING = 5000
+
+
+def file_states(root: Path, names: Sequence[str]) -> NDArray[np.int64]:
+    """(n, 2): size in bytes and time of the last change in nanoseconds; -1 for a file that cannot be looked at."""
+    states = array("q")
+    with HeldFolder(root) as folder:
+        for name in names:
+            states.extend(folder.state(name))
+    return np.array(states, np.int64).reshape(-1, 2)
+
+
+def image_sizes(root: Path, names: Sequence[str], states: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(n, 2): width and height after turning upright; 0 for what is no picture. Headers read before are not opened."""
+    stamps = Stamps.of(names, states)
+    path = index_path(root, "sizes")
+    stored = _load(path)
+    rows = stamps.known_in(stored[0])
+    sizes = np.zeros((len(names), 2), np.int32)
+    known = rows >= 0
+    sizes[known] = stored[1][rows[known]]
+    new = np.flatnonzero(~known)
+    if len(new):
+        if len(new) >= _WORTH_SAYING:
+            log.info("reading  the sizes of %s images, once", f"{len(new):,}")
+        sizes[new] = _from_headers([os.path.join(root, names[row]) for row in new.tolist()])
+        _save(path, stored, Stamps(stamps.keys[new], states[new]), sizes[new])
+    return sizes
+
+
+def _from_headers(paths: list[str]) -> NDArray[np.int32]:
+    if len(paths) < _FEW:
+        found = [_size(path) for path in paths]
+    else:  # reading waits for the disk, not for Python
+        with ThreadPoolExecutor(_THREADS) as threads:
+            found = list(threads.map(_size, paths, chunksize=64))
+    return np.array(found, np.int32)
+
+
+def _size(path: str) -> tuple[int, int]:
+    try:
+        return header_size(path)
+    except Fault:
+        return 0, 0
+
+
+def _load(path: Path) -> tuple[Stamps, NDArray[np.int32]]:
+    columns = read_columns(path)
+    if columns is None:
+        return Stamps(np.zeros(0, np.uint64), np.zeros((0, 2), np.int64)), np.zeros((0, 2), np.int32)
+    return Stamps(columns["keys"], columns["states"]), columns["sizes"]
+
+
+def _save(path: Path, old: tuple[Stamps, NDArray[np.int32]], new: Stamps, sizes: NDArray[np.int32]) -> None:
+    """The old rows of other pictures stay: validation may share the root with training."""
+    still = ~np.isin(old[0].keys, new.keys)
+    save_columns(
+        path,
+        {
+            "keys": np.concatenate([old[0].keys[still], new.keys]),
+            "states": np.concatenate([old[0].states[still], new.states]),
+            "sizes": np.concatenate([old[1][still], sizes]),
+        },
+    )

@@ -1,0 +1,1 @@
+"""The order of examples: a law from positions to examples, with and without buckets."""

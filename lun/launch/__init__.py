@@ -1,1 +1,0 @@
-"""Starting a run: the command line, the run directory, the Trainer, and what is said about them."""

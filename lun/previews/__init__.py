@@ -1,0 +1,1 @@
+"""Pictures for people: samples so far, grids, the strip over time, prompts and their options."""

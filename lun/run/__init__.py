@@ -1,0 +1,1 @@
+"""One start of a run: settings, plan, session, and how it ends."""

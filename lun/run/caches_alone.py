@@ -1,0 +1,59 @@
+"""The command: fill the caches that a training with the same words would use, without training."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ldm.errors import Fault
+from ldm.models.diffusion.weights import start_networks
+from ldm.util import instantiate_from_config
+from lun.cli import parser
+from lun.cli.user_code import admit_user_code
+from lun.console import log
+from lun.console.ending import reported
+from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.settings import Cache
+from lun.data.cache.shards.filling import Share
+from lun.data.cache.text.encoder import TextEncoder
+from lun.run.settings import read_settings
+
+FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Fill the caches that a training with the same words would use; returns the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    return reported(lambda: _fill(words), words)
+
+
+def _fill(words: list[str]) -> int:
+    arguments = parser.parse(words)
+    log.configure(None)
+    admit_user_code(arguments.allow)
+    config = read_settings(arguments, None).config
+    data = instantiate_from_config(config["data"])
+    cache = data.cache = data.cache or Cache()
+    data.setup("fit")
+    data.describe()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    networks = frozen_networks(config, cache.text)
+    data.cache_moments(Encoder(networks[FIRST_STAGE].to(device), device), Share())
+    if TEXT_ENCODER in networks:
+        data.cache_text(TextEncoder(networks[TEXT_ENCODER].to(device), device), Share())
+    return 0
+
+
+def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn.Module]:
+    """The first stage of `config`, and with `text` its text encoder unless that is trained, with their weights.
+
+    Raises `Fault` CFG08 for a model of pixels.
+    """
+    model = instantiate_from_config(config["model"])
+    wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
+    parts = {name: part for name, part in model.part_recipes().items() if name in wanted and not part.trained}
+    if FIRST_STAGE not in parts:
+        raise Fault("CFG08", f"{type(model).__name__} has no first stage whose moments could be cached")
+    networks = start_networks(parts, model.start())
+    return {name: network.requires_grad_(False).eval() for name, network in networks.items()}

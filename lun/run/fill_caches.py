@@ -1,0 +1,67 @@
+"""Filling the caches at the start of a run, once the frozen parts have their weights."""
+
+import logging
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ldm.errors import Fault
+from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.shards.filling import Share
+from lun.data.cache.text.encoder import TextEncoder
+from lun.data.module import DataModuleFromConfig
+
+log = logging.getLogger(__name__)
+
+
+class FillCaches(Callback):
+    """Encodes what the caches lack before the first loader is built; all ranks share the work."""
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        data: DataModuleFromConfig = trainer.datamodule
+        first_stage = require_first_stage(pl_module)
+        if trainer.strategy.restore_checkpoint_after_setup and trainer.ckpt_path:
+            raise Fault(
+                "CFG08",
+                "the cache cannot be used when a run goes on under this strategy",
+                where="data.params.cache",
+                why=f"{type(trainer.strategy).__name__} reads the first stage's weights too late to know them by",
+                fix="data.params.cache=false",
+            )
+        if getattr(trainer.strategy, "cuts_frozen_parts", False):
+            raise Fault(
+                "CFG08",
+                "the cache cannot be used under ZeRO stage 3",
+                where="data.params.cache",
+                why="it cuts up frozen parts as well, so that no rank can encode alone or tell weights from others",
+                fix="lightning.deepspeed.stage=2, or data.params.cache=false",
+            )
+        share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)
+        data.cache_moments(Encoder(first_stage, trainer.strategy.root_device), share)
+        if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):
+            pl_module.conditioner.embedder = data.cache_text(TextEncoder(encoder, trainer.strategy.root_device), share)
+            if not data.captions_settled:
+                log.info("cache    captions are drawn anew, so that most of them are encoded as they come")
+            elif not trainer.strategy.restore_checkpoint_after_setup:  # others hold parts that cannot be moved alone
+                encoder.to("cpu")
+
+
+def require_first_stage(model: LightningModule) -> LightningModule:
+    """The part whose moments are cached. Raises `Fault` CFG08 for a model of pixels."""
+    if not hasattr(model, "first_stage_model"):
+        raise Fault(
+            "CFG08",
+            f"{type(model).__name__} has no first stage whose moments could be cached",
+            where="data.params.cache",
+            fix="data.params.cache=false",
+        )
+    part: LightningModule = model.first_stage_model
+    return part
+
+
+def frozen_text_encoder(model: Any) -> Any:
+    """The part that reads captions; None where it is trained, since what it gives then changes from step to step."""
+    if getattr(model, "cond_stage_trainable", True):
+        log.info("cache    the text encoder is trained, so that what it gives is not kept")
+        return None
+    return model.cond_stage_model

@@ -1,0 +1,71 @@
+"""What weights, gradients and the optimizer's states take on the device: arithmetic, done before anything is built."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ldm.errors import Fault
+from ldm.models.parts import PartSize
+from ldm.util import Recipe, instantiate_from_config
+from lun.strategies.combinations import family_of
+from lun.strategies.plugin import policy_of
+
+GIB = 2**30
+LIBRARY = "torch.optim."
+SHAPES = ((8, 8), (4, 16))
+PICTURES = "what pictures add: python -m lun.memory --base ..."
+WHOLE_AT_FP16 = "first stage"
+"""The part that overflows in float16, and stays in float32 there."""
+
+
+def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mapping[str, Any], unit: int = GIB) -> str:
+    """`9.6 GiB stay (weights 3.4 + gradients 3.2 + optimizer 3.2)` and how to learn the rest; of all devices together
+    where a strategy spreads them. What is not known without a card is said to be unknown.
+    """
+    policy = policy_of(trainer.get("precision"))
+    trained = sum(part.parameters for part in parts if part.trained)
+    size = 2 if policy.name == "bf16-true" else 4
+    weights = sum(part.parameters * _bytes_of(part, policy) for part in parts)
+    states = state_bytes(optimizer)
+    known = {"weights": weights, "gradients": trained * size}
+    if states is not None:
+        known["optimizer"] = round(trained * states)
+    named = " + ".join(f"{name} {bytes_ / unit:.2f}" for name, bytes_ in known.items())
+    unknown = "" if states is not None else " + optimizer: unknown"
+    spread = " over all devices" if family_of(trainer.get("strategy")) in ("fsdp", "deepspeed") else ""
+    least = "" if states is not None else "at least "
+    return f"{least}{sum(known.values()) / unit:.2f} GiB stay{spread} ({named}{unknown}); {PICTURES}"
+
+
+def state_bytes(optimizer: Recipe) -> float | None:
+    """Bytes of state for each trained weight (float32 in every precision), measured in one step on two small tensors.
+
+    None where they differ, as with Adafactor's rows and columns, and for what may compile something or steps on a GPU
+    alone.
+    """
+    if not str(optimizer["target"]).startswith(LIBRARY):
+        return None
+    try:
+        found = {_measured(optimizer, shape) for shape in SHAPES}
+    except (Fault, RuntimeError, TypeError):  # the start tells what is wrong with it
+        return None
+    return found.pop() if len(found) == 1 else None
+
+
+def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:
+    weight = nn.Parameter(torch.zeros(shape))
+    weight.grad = torch.zeros_like(weight)
+    optimizer: torch.optim.Optimizer = instantiate_from_config(recipe, [weight], lr=1e-5)
+    optimizer.step()
+    states = [value for value in optimizer.state[weight].values() if isinstance(value, Tensor)]
+    return sum(value.nbytes for value in states if value.ndim) / prod(shape)
+
+
+def _bytes_of(part: PartSize, policy: Any) -> int:
+    if policy.name == "bf16-true":
+        return 2
+    half = not part.trained and getattr(policy, "frozen_half", False)
+    return 2 if half and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16) else 4

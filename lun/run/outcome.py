@@ -1,0 +1,105 @@
+"""How a fit ended: its exit code, what `run.json` keeps of it, and what a person is told."""
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lightning.pytorch import LightningModule, Trainer
+
+from ldm.errors import Fault
+from ldm.shell import quoted
+from lun.callbacks.stops import Stops
+from lun.console import log as console
+from lun.console.blame import fault_of
+from lun.console.out_of_memory import is_out_of_memory, out_of_memory
+from lun.console.report import OUR_FAULT, exit_code
+from lun.data.loader import lost_worker
+from lun.data.order.sampler import Window
+from lun.loop.rank_failures import is_from_another_rank, lost_peer
+from lun.program import as_started
+from lun.run.requeue import requeue
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.record import RunRecord
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Watches one fit of `run`, whose start was recorded as `started`."""
+
+    run: RunDirectory
+    started: RunRecord
+    stops: Stops
+    model: LightningModule
+    trainer: Trainer
+    window: Window
+
+    def of(self, fit: Callable[[], None]) -> int:
+        """Carry out `fit` and write down how it ended; what it raises is raised again."""
+        began = time.monotonic()
+        try:
+            fit()
+        except SystemExit as left:  # what Lightning makes of a second Ctrl-C, or a signal before the first step
+            code = self.stops.exit_code or (left.code if isinstance(left.code, int) else OUR_FAULT)
+            self._close("stopped", code)
+            self._ask_back()
+            return code
+        except BaseException as error:
+            fault = self._fault_of(error)
+            self._close("failed", exit_code(fault) if fault else OUR_FAULT)
+            if fault is None or fault is error:
+                raise
+            raise fault from error
+        finally:
+            self.stops.give_back()
+        code = self.stops.exit_code
+        self._close("stopped" if code else "done", code)
+        self._tell(code, time.monotonic() - began)
+        if code:
+            self._ask_back()
+        return code
+
+    def _ask_back(self) -> None:
+        if self.stops.asked_back and self.trainer.is_global_zero:
+            requeue()
+
+    def _fault_of(self, error: BaseException) -> Fault | None:
+        if isinstance(error, Fault):
+            return error
+        if fault := lost_worker(error):
+            return fault
+        if is_out_of_memory(error):
+            return out_of_memory(self.trainer, self.model, self.window.batch_size, self.window.accumulate)
+        if self.trainer.world_size > 1 and is_from_another_rank(error):
+            return lost_peer(self.run.path, self.trainer.global_rank)
+        if fault := fault_of(error):
+            console.to_file_alone("".join(traceback.format_exception(error)))
+            return fault
+        return None
+
+    def _close(self, status: str, code: int) -> None:
+        """Write down the end; a disk that takes no note changes neither how the run ended nor what is told of it."""
+        if not self.trainer.is_global_zero:
+            return
+        ended = datetime.now().isoformat(timespec="seconds")
+        warnings = console.warning_counts()
+        steps = self.model.position.step
+        record = replace(self.started, status=status, exit_code=code, ended=ended, steps=steps, warnings=warnings)
+        try:
+            self.run.write_record(record)
+        except OSError as error:
+            log.warning("run.json still says that the run goes on: %s", error.strerror or error)
+
+    def _tell(self, code: int, seconds: float) -> None:
+        took = str(timedelta(seconds=round(seconds)))
+        if summary := console.warning_summary():
+            log.info("%s", summary)
+        log.info("%-8s %d steps, %s, exit code %d", "stopped" if code else "done", self.model.position.step, took, code)
+        if (strip := self.run.images / "samples" / "timeline.png").exists():
+            log.info("look     %s", strip)
+        if code:
+            log.info("go on    %s", as_started(f"python main.py -r {quoted(self.run.path)} -t"))

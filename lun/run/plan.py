@@ -1,0 +1,124 @@
+"""What a run is going to do, in a few lines: shown before training, and instead of it without `-t`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from ldm.errors import Fault
+from ldm.models.base import ADAMW, TrainedModel
+from ldm.models.parts import PartSize
+from ldm.util import Recipe, instantiate_from_config, is_recipe
+from lun.run.fixed_memory import describe_memory
+from lun.run.length import NO_LIMIT
+from lun.run.rate import describe_rate, rate_of
+from lun.run.settings import MISSING, Settings
+from lun.strategies.plugin import device_of, policy_of
+
+T = TypeVar("T")
+UNKNOWN = "not known yet"
+NOT_NAMED = "none named"
+SHOWN = (bool, int, float, str, list)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What only pictures and devices tell: examples of both sets, a step's parts, and the length in steps."""
+
+    n: int
+    n_validation: int | None
+    batch_size: int
+    accumulate: int
+    devices: int
+    max_steps: int
+
+    @property
+    def images(self) -> int:
+        return self.batch_size * self.accumulate * self.devices
+
+    def describe_data(self) -> str:
+        validation = "no validation" if self.n_validation is None else f"{self.n_validation:,} for validation"
+        return f"{self.n:,} images, {validation}"
+
+    def describe_steps(self) -> str:
+        product = f"batch {self.batch_size} x accumulate {self.accumulate} x devices {self.devices}"
+        rate = f"{product} = {self.images} images a step, {self.n / self.images:.1f} steps an epoch"
+        if self.max_steps == NO_LIMIT:
+            return f"{rate}; until the time limit"
+        return f"{self.max_steps:,} steps = {self.max_steps * self.images / self.n:.1f} epochs; {rate}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a person should know before the first step, as far as it is known: without `amounts` and `model`
+    what the settings alone say.
+    """
+
+    settings: Settings
+    overrides: int
+    model: TrainedModel | None = None
+    amounts: Amounts | None = None
+
+    def lines(self) -> list[str]:
+        return [f"{label:<8} {text}" for label, text in self._rows()]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        trainer, model = self.settings.trainer(), self.settings.config["model"]
+        parts = _known(self.parts)
+        optimizer = (model.get("params") or {}).get("optimizer_config") or ADAMW
+        command_line = f" < command line ({self.overrides} settings)" if self.overrides else ""
+        yield "config", " < ".join(self.settings.files) + command_line
+        yield "data", f"{self._data()}: {self.amounts.describe_data() if self.amounts else UNKNOWN}"
+        yield "model", str(model["target"]).rpartition(".")[2] + ": " + (describe_parts(parts) if parts else UNKNOWN)
+        yield "device", _known(lambda: describe_device(trainer, self.amounts)) or UNKNOWN
+        yield "optim", describe_optimizer(optimizer)
+        if parts:
+            yield "memory", _known(lambda: describe_memory(parts, optimizer, trainer)) or UNKNOWN
+        yield "steps", self.amounts.describe_steps() if self.amounts else UNKNOWN
+        if self.amounts:
+            yield "rate", describe_rate(*rate_of(model), self.amounts.images)
+
+    def parts(self) -> list[PartSize]:
+        """The networks of the model, which is built for that, without weights, if it is not there."""
+        model: TrainedModel = self.model or instantiate_from_config(self.settings.config["model"])
+        return model.part_sizes()
+
+    def _data(self) -> str:
+        train = self.settings.config["data"]["params"]["train"]
+        root = (train.get("params") or {}).get("data_root", train["target"])
+        return NOT_NAMED if root == MISSING else str(root)
+
+
+def describe_parts(parts: list[PartSize]) -> str:
+    """`UNet 859.52 M trained · first stage 83.65 M frozen`."""
+    return " · ".join(
+        f"{part.name} {part.parameters / 1e6:.2f} M {'trained' if part.trained else 'frozen'}" for part in parts
+    )
+
+
+def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:
+    """`1 x cuda (NVIDIA H200), bf16-mixed, frozen parts in half precision, strategy ...`."""
+    kind, policy = device_of(trainer), policy_of(trainer.get("precision"))
+    count = amounts.devices if amounts else trainer.get("devices", 1)
+    name = f" ({torch.cuda.get_device_name()})" if kind == "cuda" and torch.cuda.is_available() else ""
+    half = ", frozen parts in half precision" if getattr(policy, "frozen_half", False) else ""
+    strategy: Any = trainer.get("strategy") or "auto"
+    named = strategy["target"] if is_recipe(strategy) else strategy
+    return f"{count} x {kind}{name}, {policy.name}{half}" + ("" if named == "auto" else f", strategy {named}")
+
+
+def describe_optimizer(recipe: Recipe) -> str:
+    """`torch.optim.AdamW, betas [0.9, 0.999], weight_decay 0.01`."""
+    params = (recipe.get("params") or {}).items()
+    return ", ".join(
+        [str(recipe["target"]), *(f"{name} {value}" for name, value in params if isinstance(value, SHOWN))]
+    )
+
+
+def _known(ask: Callable[[], T]) -> T | None:
+    """What is asked, or None where a fault is in the way, which is told at the end."""
+    try:
+        return ask()
+    except Fault:
+        return None

@@ -1,0 +1,278 @@
+"""One start of a run: what is built for it, how it is described, and how it is carried out."""
+
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from lightning.pytorch import Callback, Trainer
+
+from ldm.models.base import TrainedModel
+from ldm.models.rehearsal import rehearse, warn_if_finished
+from ldm.shell import quoted
+from lun.callbacks.controls import Controls
+from lun.callbacks.final import FinalCheckpoint
+from lun.callbacks.space import DiskSpace
+from lun.callbacks.stops import Stops
+from lun.checkpoints.atomic import clean_leftovers
+from lun.cli.arguments import Arguments
+from lun.console import log as console
+from lun.data.module import DataModuleFromConfig
+from lun.data.order.sampler import Window
+from lun.data.overlap import warn_of_overlap
+from lun.data.tags import tag_frequency
+from lun.loop.position import FollowPosition
+from lun.program import as_started
+from lun.run.changes import changed_settings, stored_settings
+from lun.run.data_changes import compare_data, list_changes, next_epoch
+from lun.run.fill_caches import FillCaches
+from lun.run.length import Length, fill_horizon, settle_length
+from lun.run.outcome import Outcome
+from lun.run.parts import build_parts
+from lun.run.plan import Amounts, Plan
+from lun.run.rate import rate_of, scaled_rate
+from lun.run.settings import Settings, as_yaml
+from lun.run.threads import asked_threads, say_if_crowded, settle_threads
+from lun.run.trainer import (
+    build_loggers,
+    build_trainer,
+    find_ranks,
+    require_device,
+)
+from lun.run_dir.directory import RunDirectory, write_text
+from lun.run_dir.first_rank import FirstRank
+from lun.run_dir.latest import LinkLatest
+from lun.run_dir.lock import NOBODY, held_by_another, one_writer
+from lun.run_dir.ranks import process_rank
+from lun.run_dir.record import RunRecord, program_commit, versions
+from lun.run_dir.resume import Resume
+from lun.run_dir.weights import name_checkpoints
+from lun.strategies.plugin import device_of, warn_if_slow
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a start needs, built but not yet run: nothing has been written so far."""
+
+    arguments: Arguments
+    settings: Settings
+    resume: Resume | None
+    model: TrainedModel
+    data: DataModuleFromConfig
+    window: Window
+    first: FirstRank
+    length: Length
+    callbacks: list[Callback]
+    now: datetime = field(default_factory=datetime.now)
+
+    @classmethod
+    def prepare(cls, settings: Settings, arguments: Arguments, resume: Resume | None) -> "Session":
+        """Build data and model without weights; raises `Fault` for whatever but weights would stop the run later.
+
+        What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
+        """
+        console.configure(
+            None, process_rank()
+        )  # again: Lightning brought a handler of its own with its import, just now
+        config = settings.config
+        trainer = settings.trainer()
+        asked_threads()
+        require_device(trainer)
+        if resume is None:
+            name_checkpoints(config["model"])
+        parts = build_parts(settings, trainer, on_cpu=device_of(trainer) == "cpu")
+        warn_if_slow(trainer)
+        data, model = parts.data, parts.model
+        data.setup("fit")
+        warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
+        world_size, first = find_ranks(trainer)
+        window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), world_size)
+        length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
+        fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
+        config["seed"] = settle_seed(config.get("seed"), first)
+        model.seed = config["seed"]
+        model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
+        model.resumed = resume is not None
+        model.take_over(trainer)
+        rehearse(model, length.max_steps, window.global_batch)
+        warn_if_finished(model, resume.step if resume else 0, length.max_steps)
+        data.follow(model.position, window, config["seed"], length.max_steps)
+        return cls(arguments, settings, resume, model, data, window, first, length, parts.callbacks)
+
+    def require_weights_and_data(self) -> None:
+        """Raise `Fault` MOD06 or MOD01 for a new run, RES03 for a resumed one that would see other examples."""
+        if self.resume is None:
+            self.model.require_weights()
+        elif stored := self.resume.stored.get("data"):
+            ranks, accumulate = self.window.world_size, self.window.accumulate
+            fault = compare_data(
+                stored,
+                self.data.state_dict_of_data(),
+                devices=ranks,
+                accumulate=accumulate,
+                accepted=self.arguments.accept_change,
+            )
+            if fault:
+                raise fault
+
+    # Describing it
+
+    def plan(self) -> Plan:
+        amounts = Amounts(
+            n=self.data.n,
+            n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
+            batch_size=self.window.batch_size,
+            accumulate=self.window.accumulate,
+            devices=self.window.world_size,
+            max_steps=self.length.max_steps,
+        )
+        return Plan(self.settings, len(self.arguments.overrides), self.model, amounts)
+
+    def show_plan(self) -> None:
+        for line in self.plan().lines():
+            log.info("%s", line)
+        self.data.describe()
+
+    def say_how_to_train(self, words: Sequence[str]) -> None:
+        log.info("note[CLI01]: this was only the plan; nothing was trained")
+        log.info("  fix:   add -t to train:   %s", as_started(f"python main.py {quoted(*words, '-t')}"))
+
+    # Carrying it out
+
+    def fit(self, words: Sequence[str]) -> int:
+        """Train; returns the exit code. Raises `Fault` RES06 where another process writes into the run."""
+        run = self.run_directory()
+        with ExitStack() as held:
+            holder = self.first.decides("holder", lambda: self.claim(run, held))
+            if holder != NOBODY:
+                raise held_by_another(run.path, holder)
+            return self.fit_in(run, words)
+
+    def claim(self, run: RunDirectory, held: ExitStack) -> str:
+        """On rank 0: be the only one that writes into `run` while `held` is open; else who came first."""
+        holder = held.enter_context(one_writer(run.path))
+        if self.resume is None or holder != NOBODY:
+            return holder
+        record = run.record()
+        if record and record.attempt >= self.resume.attempt:
+            return f"attempt {record.attempt} began at {record.started}, after this start had chosen its checkpoint"
+        clean_leftovers(run.path)
+        return NOBODY
+
+    def fit_in(self, run: RunDirectory, words: Sequence[str]) -> int:
+        """Train in `run`, which nobody else writes into."""
+        stored = self.resume.stored if self.resume else {}
+        threads = settle_threads(stored.get("threads"))
+        console.configure(run.path, process_rank())
+        log.info("writing  %s", run.path)
+        attempt = self.resume.attempt if self.resume else 1
+        source = self.resume.resumed_from if self.resume else None
+        started = RunRecord(
+            status="running",
+            started=self.now.isoformat(timespec="seconds"),
+            argv=["main.py", *words],
+            allow=list(self.arguments.allow),
+            seed=self.model.seed,
+            attempt=attempt,
+            resumed_from=source,
+            total_steps=self.length.max_steps,
+            threads=threads,
+            data=self.data.state_dict_of_data(),
+            versions=versions(),
+            commit=program_commit(),
+        )
+        stops = Stops(self.arguments.time_limit)
+        position = FollowPosition(attempt, source, self.changed_slot())
+        trainer = self.trainer(run, position, stops)
+        self.say_where_it_goes_on()
+        if trainer.strategy.root_device.type == "cpu":
+            say_if_crowded()
+        if trainer.is_global_zero:
+            self.write_down(run, started)
+        return Outcome(run, started, stops, self.model, trainer, self.window).of(
+            lambda: trainer.fit(
+                self.model,
+                datamodule=self.data,
+                ckpt_path=str(self.resume.checkpoint) if self.resume else None,
+                weights_only=True,
+            )
+        )
+
+    def say_where_it_goes_on(self) -> None:
+        if self.resume is None:
+            return
+        log.info("resumed  %s at step %d", self.resume.checkpoint, self.resume.step)
+        before = stored_settings(self.resume.run.resolved_config)
+        for line in changed_settings(before, self.settings.config) if before else ():
+            log.info("changed  %s", line)
+        if 0 <= self.length.max_steps <= self.resume.step:
+            more = self.resume.step + 1000
+            log.info("note: the run has all its %d steps; to go on: --max_steps %d", self.length.max_steps, more)
+
+    def run_directory(self) -> RunDirectory:
+        if self.resume:
+            self.resume.run.announce()
+            return self.resume.run
+        return RunDirectory(Path(self.first.decides("run_directory", lambda: str(self.new_directory().path))))
+
+    def new_directory(self) -> RunDirectory:
+        train = self.settings.config["data"]["params"]["train"].get("params") or {}
+        datadir_in_name = self.arguments.datadir_in_name
+        return RunDirectory.create(
+            Path(self.arguments.logdir),
+            self.arguments.name or run_name(self.settings.files),
+            train.get("data_root"),
+            self.arguments.data_root is not None if datadir_in_name is None else datadir_in_name,
+            self.arguments.postfix,
+            now=self.now,
+        )
+
+    def changed_slot(self) -> int | None:
+        """Where to go on in the data if an accepted change makes the stored slot meaningless."""
+        stored = self.resume.stored if self.resume else {}
+        if not stored.get("data") or not list_changes(stored["data"], self.data.state_dict_of_data()):
+            return None
+        epoch = next_epoch(stored["position"]["slot"], stored["data"]["n"])
+        log.info("note: data or batch changed as accepted; going on at the start of epoch %d", epoch)
+        return self.data.start_of(epoch)
+
+    def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
+        caches = [FillCaches()] if self.data.cache else []
+        ours = [position, LinkLatest(run), Controls(stops), *caches]
+        callbacks = [*ours, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
+        loggers = build_loggers(self.settings.lightning("logger"), run.path)
+        settings, validates = self.settings.trainer(), self.data.has("validation")
+        trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
+        window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
+        self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)
+        return trainer
+
+    def write_down(self, run: RunDirectory, record: RunRecord) -> None:
+        config = self.settings.config
+        project = {name: value for name, value in config.items() if name != "lightning"}
+        lightning = {"lightning": config.get("lightning") or {}}
+        run.save_configs(as_yaml(project), as_yaml(lightning), as_yaml(config), now=self.now)
+        run.write_record(record)
+        if tags := tag_frequency(self.data.dataset("train")):
+            run.data.mkdir(exist_ok=True)
+            write_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
+
+
+def settle_seed(seed: int | None, first: FirstRank) -> int:
+    """0 unless another is asked for; -1 draws one, for all ranks. It is shown, and stored with the run."""
+    if seed == -1:
+        seed = int(first.decides("seed", lambda: str(secrets.randbelow(2**31))))
+    log.info("seed     %d", seed or 0)
+    return seed or 0
+
+
+def run_name(files: Sequence[str]) -> str:
+    """The last config that is no overlay of `configs/options/` gives a run its name."""
+    named = [Path(file) for file in files if Path(file).parent.name != "options"]
+    return (named or [Path("run")])[-1].stem

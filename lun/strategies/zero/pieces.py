@@ -1,0 +1,153 @@
+"""Which part of each weight a rank owns under ZeRO: read it, write it, put whole weights together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from ldm.files.lazy_tensor import Run, Spread, elements_between, is_left_spread
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A contiguous run of the elements of one trained parameter, in fp32, among this rank's flat partitions.
+
+    name    of the parameter in the module
+    shape   of the whole parameter
+    flat    the partition that holds the run, None where this rank owns nothing of the parameter
+    offset  where the run begins in `flat`
+    start   where it begins in the flattened parameter
+    length  its elements
+    """
+
+    name: str
+    shape: torch.Size
+    flat: Tensor | None = None
+    offset: int = 0
+    start: int = 0
+    length: int = 0
+
+    def of(self, flat: Tensor) -> Tensor:
+        """The run in a tensor laid out like the partition (weights, or a moment of them): a view."""
+        return flat.detach().narrow(0, self.offset, self.length)
+
+    def cut(self, whole: Tensor) -> Tensor:
+        """The run of a whole parameter: (length,)."""
+        return elements_between(whole, self.start, self.start + self.length)
+
+
+class Partitions:
+    """The trained fp32 weights of a module under DeepSpeed's ZeRO optimizer of stage 1, 2 or 3; what an EMA averages.
+
+    Reads `single_partition_of_fp32_groups`, `_hp_mapping` (1, 2), `fp32_partitioned_groups_flat`, `grad_position` (3):
+    insides of DeepSpeed, tried with 0.19.8. Its own setters of whole weights fail for sizes that the ranks do not
+    divide, and it makes optimizer state only in the first step, too late for a resume.
+    """
+
+    def __init__(self, module: nn.Module, zero: Any, device: torch.device) -> None:
+        self.zero = zero
+        self.device = device
+        self.sharded_weights = hasattr(zero, "fp32_partitioned_groups_flat")
+        find = self._of_stage_3 if self.sharded_weights else self._of_stage_1_and_2
+        self.pieces = {name: find(name, p) for name, p in module.named_parameters() if p.requires_grad}
+
+    @property
+    def flats(self) -> list[Tensor]:
+        """This rank's partitions; each is the parameter that the inner optimizer steps."""
+        return list(self.zero.fp32_partitioned_groups_flat if self.sharded_weights else _flats(self.zero))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """This rank's runs of the weights by name, as views; empty ones left out."""
+        return {name: piece.of(piece.flat) for name, piece in self._owned()}
+
+    def shapes(self) -> dict[str, torch.Size]:
+        """The shapes of the whole weights."""
+        return {name: piece.shape for name, piece in self.pieces.items()}
+
+    def own(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """This rank's runs of whole tensors."""
+        return {name: piece.cut(whole[name]) for name, piece in self._owned() if name in whole}
+
+    def whole(self, local: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Whole fp32 tensors on the CPU of rank 0 from all ranks' runs; empty on the others. Collective.
+
+        Where states are `left_spread`, on all ranks what they hold.
+        """
+        return self._collected(self.pieces, lambda piece: local.get(piece.name))
+
+    def weights(self) -> dict[str, Tensor]:
+        """The whole fp32 weights, as `whole` gives them."""
+        return self.whole(self.tensors())
+
+    def write(self, whole: Mapping[str, Tensor]) -> None:
+        """Set the fp32 weights from whole tensors; `written` has to follow."""
+        for name, values in self.own(whole).items():
+            self.local_of(name).copy_(values)
+
+    def local_of(self, name: str) -> Tensor:
+        piece = self.pieces[name]
+        assert piece.flat is not None
+        return piece.of(piece.flat)
+
+    def state(self, key: str, names: Iterable[str]) -> dict[str, Tensor]:
+        """A quantity of the inner optimizer (`exp_avg`), whole, as `whole` gives it. Collective."""
+        states = self.zero.optimizer.state
+        return self._collected(names, lambda piece: None if piece.flat is None else piece.of(states[piece.flat][key]))
+
+    @torch.no_grad()
+    def written(self) -> None:
+        """After fp32 weights were set: bring what the network computes with up to date. Collective."""
+        if not self.sharded_weights:
+            self.zero.update_lp_params()
+            return
+        self.zero._partition_all_parameters()
+        for index in range(len(self.flats)):
+            self.zero._reassign_or_swap_out_partitioned_parameters(index)
+        if lasting := self.zero.persistent_parameters:  # small ones stay whole, and would stay as they were
+            lasting[0].all_gather(lasting)
+
+    def _owned(self) -> list[tuple[str, Any]]:
+        return [(name, piece) for name, piece in self.pieces.items() if piece.flat is not None and piece.length]
+
+    @torch.no_grad()
+    def _collected(self, names: Iterable[str], local: Any) -> dict[str, Tensor]:
+        result: dict[str, Tensor] = {}
+        if is_left_spread():
+            for name in names:
+                piece, run = self.pieces[name], local(self.pieces[name])
+                runs = [Run(piece.start, run.detach())] if run is not None and piece.length else []
+                result[name] = Spread(piece.shape, torch.float32, runs)
+            return result
+        for name in names:
+            piece = self.pieces[name]
+            buffer = torch.zeros(piece.shape.numel(), device=self.device)
+            if (run := local(piece)) is not None and piece.length:
+                buffer[piece.start : piece.start + piece.length] = run.to(self.device)
+            if distributed.get_world_size() > 1:
+                distributed.all_reduce(buffer)
+            if distributed.get_rank() == 0:
+                result[name] = buffer.view(piece.shape).cpu()
+        return result
+
+    def _of_stage_1_and_2(self, name: str, parameter: Any) -> Piece:
+        mapping = parameter._hp_mapping
+        if mapping is None:
+            return Piece(name, parameter.shape)
+        place, origin = mapping.hp_fragment_address, mapping.lp_fragment_address
+        flat = _flats(self.zero)[mapping.param_group_index]
+        return Piece(name, parameter.shape, flat, place.start, origin.start, place.numel)
+
+    def _of_stage_3(self, name: str, parameter: Any) -> Piece:
+        group, offset, size = self.zero.grad_position[self.zero.get_param_id(parameter)]
+        start = min(size * distributed.get_rank(), parameter.ds_numel)
+        length = min(size, parameter.ds_numel - start)
+        flat = self.zero.fp32_partitioned_groups_flat[group]
+        return Piece(name, parameter.ds_shape, flat, int(offset), start, length)
+
+
+def _flats(zero: Any) -> list[Tensor]:
+    """Stage 1 in bfloat16 with fp32 accumulation is another class, with another name for the same."""
+    found: list[Tensor] = getattr(zero, "single_partition_of_fp32_groups", None) or zero.fp32_groups_flat_partition
+    return found

@@ -1,0 +1,49 @@
+"""How a lone file's prediction becomes known."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ldm.convert.evidence import TELLTALE, Evidence, evidence_of
+
+FILE = Path("nowhere/x.safetensors")
+ALIKE, SPREAD = torch.linspace(-0.05, 0.05, 100), torch.linspace(-1, 1, 100)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "metadata", "prediction", "certain"),
+    [
+        ({}, "sd1", {}, "epsilon", True),
+        ({}, "sd1", {"modelspec.prediction_type": "v"}, "v_prediction", True),
+        ({"v_pred": SPREAD}, "sdxl", {"modelspec.predict_key": "epsilon"}, "epsilon", True),
+        ({"v_pred": torch.zeros(0)}, "sdxl", {}, "v_prediction", True),
+        ({TELLTALE: SPREAD}, "sd2", {}, "v_prediction", False),
+        ({TELLTALE: ALIKE}, "sd2", {}, "epsilon", False),
+        ({TELLTALE: SPREAD}, "sd2", {"modelspec.prediction_type": "epsilon"}, "epsilon", True),
+        ({}, "sd2", {}, "epsilon", False),
+    ],
+)
+def test_the_header_speaks_before_marks_and_marks_before_numbers(
+    state: dict[str, torch.Tensor], kind: str, metadata: dict[str, str], prediction: str, certain: bool
+) -> None:
+    found = evidence_of(state, kind, metadata, FILE)  # type: ignore[arg-type]
+    assert (found.prediction, found.certain) == (prediction, certain)
+
+
+def test_the_yaml_beside_a_file_is_believed(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("model: {params: {parameterization: v}}")
+    found = evidence_of({TELLTALE: ALIKE}, "sd2", {}, tmp_path / "x.ckpt")
+    assert found == Evidence("v_prediction", "x.yaml beside it", True)
+
+
+@pytest.mark.parametrize("text", ["a: [", "just words", "model: 3", "model: {params: {parameterization: odd}}"])
+def test_a_yaml_of_something_else_says_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    assert evidence_of({}, "sd1", {}, tmp_path / "x.ckpt").reason == "what this family usually does"
+
+
+def test_zero_terminal_signal_is_told_by_a_mark_or_the_header() -> None:
+    assert evidence_of({"ztsnr": torch.zeros(0)}, "sdxl", {}, FILE).zero_terminal_snr
+    assert evidence_of({}, "sd1", {"ss_zero_terminal_snr": "True"}, FILE).zero_terminal_snr
+    assert not evidence_of({}, "sd1", {}, FILE).zero_terminal_snr

@@ -1,0 +1,95 @@
+"""Families told from names and shapes, and never guessed."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from ldm.families.recognise import (
+    SD1,
+    SD1_INPAINTING,
+    SD2,
+    SD2_INPAINTING,
+    SDXL,
+    SDXL_INPAINTING,
+    SDXL_REFINER,
+    Family,
+    named_parts,
+    text_encoders,
+    unet_family,
+)
+from ldm.keys.parts import split_parts
+
+
+def unet(context: int, channels: int, width: int = 320, labels: bool = False) -> dict[str, Tensor]:
+    shapes = {
+        "input_blocks.0.0.weight": (width, channels, 3, 3),
+        "input_blocks.4.1.transformer_blocks.0.attn2.to_k.weight": (width, context),
+    }
+    shapes |= {"label_emb.0.0.weight": (1280, 2816)} if labels else {}
+    return {key: torch.empty(shape, device="meta") for key, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "family"),
+    [
+        (unet(768, 4), SD1),
+        (unet(768, 9), SD1_INPAINTING),
+        (unet(1024, 4), SD2),
+        (unet(1024, 9), SD2_INPAINTING),
+        (unet(2048, 4, labels=True), SDXL),
+        (unet(2048, 9, labels=True), SDXL_INPAINTING),
+        (unet(1280, 4, width=384, labels=True), SDXL_REFINER),
+    ],
+)
+def test_a_public_unet_is_recognised(state: dict[str, Tensor], family: Family) -> None:
+    assert unet_family(state) is family
+
+
+@pytest.mark.parametrize(
+    "state",
+    [unet(768, 4, width=64), unet(8, 4), unet(768, 12), unet(2048, 4), unet(768, 4, labels=True), {}],
+    ids=["narrow", "other context", "other channels", "XL without sizes", "1.x with sizes", "nothing"],
+)
+def test_what_is_none_of_them_is_not_called_stable_diffusion_1(state: dict[str, Tensor]) -> None:
+    assert unet_family(state) is None
+
+
+def test_names_of_diffusers_do_as_well() -> None:
+    state = {
+        "conv_in.weight": torch.empty(320, 4, 3, 3),
+        "down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k.weight": torch.empty(320, 1024),
+    }
+    assert unet_family(state) is SD2
+
+
+def test_parts_are_named_as_people_know_them() -> None:
+    state = {
+        "model.diffusion_model.a": torch.ones(1),
+        "first_stage_model.b": torch.ones(1),
+        "conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight": torch.ones(5, 768),
+        "conditioner.embedders.1.model.token_embedding.weight": torch.ones(5, 1280),
+        "model_ema.num_updates": torch.ones(()),
+    }
+    assert named_parts(split_parts(state)) == ("UNet", "VAE", "CLIP ViT-L", "OpenCLIP ViT-bigG")
+    assert "EMA" in named_parts(split_parts(state | {"model_ema.diffusion_modela": torch.ones(1)}))
+    assert text_encoders({"model.token_embedding.weight": torch.ones(5, 1024)}) == ("OpenCLIP ViT-H",)
+
+
+@pytest.mark.parametrize(
+    ("key", "part"),
+    [
+        ("encoder.conv_in.weight", "VAE"),
+        ("decoder.conv_in.weight", "VAE"),
+        ("input_blocks.0.0.weight", "UNet"),
+        ("conv_in.weight", "UNet"),
+        ("text_model.final_layer_norm.weight", "text encoder"),
+    ],
+)
+def test_a_part_alone_is_told_by_its_names(key: str, part: str) -> None:
+    assert named_parts(split_parts({key: torch.ones(1), "other.weight": torch.ones(1)})) == (part,)
+
+
+def test_a_stranger_is_no_part() -> None:
+    parts = split_parts({"layers.0.weight": torch.ones(1)})
+    assert named_parts(parts) == ()
+    assert list(parts.rest) == ["layers.0.weight"]

@@ -1,0 +1,47 @@
+"""Modules without memory for what they will be given."""
+
+import torch
+from torch import nn
+
+from ldm.modules.meta_init import give_memory, hollow, is_hollow
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("places", torch.arange(3), persistent=False)
+
+
+def test_parameters_have_no_memory_and_buffers_have() -> None:
+    with hollow():
+        assert is_hollow()
+        module = Counting()
+    assert not is_hollow()
+    assert all(parameter.is_meta for parameter in module.parameters())
+    assert module.get_buffer("places").tolist() == [0, 1, 2]
+
+
+def test_modules_built_afterwards_are_as_ever() -> None:
+    with hollow():
+        Counting()
+    assert not any(parameter.is_meta for parameter in Counting().parameters())
+
+
+def test_no_random_number_is_drawn_for_weights_that_come_from_elsewhere() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    with hollow():
+        nn.Linear(300, 200)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_memory_comes_with_the_same_shapes_and_freezing() -> None:
+    with hollow():
+        module = Counting()
+    module.linear.bias.requires_grad_(False)
+    give_memory(module)
+    assert [tuple(parameter.shape) for parameter in module.parameters()] == [(2, 3), (2,)]
+    assert [parameter.requires_grad for parameter in module.parameters()] == [True, False]
+    assert not any(parameter.is_meta for parameter in module.parameters())

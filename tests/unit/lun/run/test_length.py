@@ -1,0 +1,71 @@
+"""How long a run is and how often it validates."""
+
+import pytest
+
+from ldm.errors import Fault
+from lun.run.length import Length, fill_horizon, settle_length, steps_for_epochs
+
+
+def test_max_steps_are_taken_as_they_are() -> None:
+    assert settle_length({"max_steps": 900, "val_check_interval": 225}, n=168, global_batch=32) == Length(900, 225)
+
+
+def test_epochs_become_steps_that_show_every_picture_so_often() -> None:
+    assert steps_for_epochs(10, n=168, global_batch=32) == 53
+    assert settle_length({"max_epochs": 10}, n=168, global_batch=32).max_steps == 53
+
+
+def test_the_smaller_of_steps_and_epochs_ends_the_run() -> None:
+    assert settle_length({"max_steps": 20, "max_epochs": 10}, n=168, global_batch=32).max_steps == 20
+
+
+def test_fewer_pictures_than_a_batch_still_make_one_step_an_epoch() -> None:
+    assert steps_for_epochs(1, n=3, global_batch=8) == 1
+
+
+@pytest.mark.parametrize("trainer", [{}, {"max_steps": -1}, {"max_epochs": -1}])
+def test_a_run_without_any_end_is_refused(trainer: dict[str, int]) -> None:
+    with pytest.raises(Fault, match="neither max_steps nor max_epochs nor a time limit"):
+        settle_length(trainer, n=168, global_batch=32)
+
+
+def test_a_time_limit_alone_is_an_end() -> None:
+    assert settle_length({}, n=168, global_batch=32, has_time_limit=True).max_steps == -1
+
+
+@pytest.mark.parametrize(("interval", "every"), [(None, 6), (0.5, 3), (0.01, 1), (7, 7)])
+def test_validation_is_counted_in_steps(interval: float | None, every: int) -> None:
+    trainer = {"max_steps": 10, "val_check_interval": interval}
+    assert settle_length(trainer, n=168, global_batch=32).val_every == every
+
+
+def test_validation_of_a_long_epoch_comes_every_two_thousand_steps() -> None:
+    assert settle_length({"max_steps": 10}, n=1_000_000, global_batch=4).val_every == 2000
+
+
+def test_a_schedule_gets_the_length_of_the_run_as_its_horizon() -> None:
+    config = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"warm_up_steps": 10}}
+    fill_horizon(config, 900)
+    assert config["params"] == {"warm_up_steps": 10, "total_steps": 900}
+
+
+def test_a_horizon_that_is_written_down_stays() -> None:
+    config = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"total_steps": 500}}
+    fill_horizon(config, 900)
+    assert config["params"]["total_steps"] == 500
+
+
+def test_a_schedule_without_a_horizon_is_left_alone() -> None:
+    config = {"target": "ldm.lr_scheduler.WarmupConstant", "params": {"warm_up_steps": 10}}
+    fill_horizon(config, 900)
+    assert config["params"] == {"warm_up_steps": 10}
+
+
+def test_a_schedule_that_needs_a_horizon_cannot_go_with_a_time_limit_alone() -> None:
+    with pytest.raises(Fault, match="needs to know how long the run is"):
+        fill_horizon({"target": "ldm.lr_scheduler.WarmupCosine"}, -1)
+
+
+@pytest.mark.parametrize(("epochs", "n", "size", "steps"), [(1, 8, 4, 2), (1, 9, 4, 3), (3, 5, 4, 4), (1, 1, 8, 1)])
+def test_epochs_become_steps_rounded_up(epochs: int, n: int, size: int, steps: int) -> None:
+    assert steps_for_epochs(epochs, n, size) == steps

@@ -1,0 +1,112 @@
+"""The plan in a few lines."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.models import tiny_config
+from support.runs import TINY
+
+from ldm.errors import Fault
+from ldm.models.parts import PartSize
+from lun.cli.arguments import Arguments
+from lun.run.fixed_memory import GIB, describe_memory, state_bytes
+from lun.run.plan import Amounts, Plan, describe_device, describe_optimizer, describe_parts
+from lun.run.settings import look_at_settings, read_settings
+
+AMOUNTS = Amounts(n=168, n_validation=24, batch_size=16, accumulate=2, devices=1, max_steps=900)
+FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
+PARTS = [PartSize("UNet", 2_491_172, True), PartSize("first stage", 954_567, False)]
+
+
+def test_amounts_are_told_in_numbers() -> None:
+    assert AMOUNTS.describe_data() == "168 images, 24 for validation"
+    assert AMOUNTS.describe_steps() == (
+        "900 steps = 171.4 epochs; batch 16 x accumulate 2 x devices 1 = 32 images a step, 5.2 steps an epoch"
+    )
+    assert replace(AMOUNTS, max_steps=-1).describe_steps().endswith("until the time limit")
+    assert describe_parts(PARTS) == "UNet 2.49 M trained · first stage 0.95 M frozen"
+
+
+def test_the_plan_says_what_a_run_computes_with() -> None:
+    settings = read_settings(Arguments(base=(str(TINY),), data_root="pictures"), None)
+    lines = dict(line.split(maxsplit=1) for line in Plan(settings, 2, amounts=AMOUNTS).lines())
+    assert list(lines) == ["config", "data", "model", "device", "optim", "memory", "steps", "rate"]
+    assert lines["config"].endswith("tiny.yaml < command line (2 settings)")
+    assert lines["data"] == "pictures: 168 images, 24 for validation"
+    assert lines["rate"] == "1.00e-03, as written"
+
+
+def test_the_plan_of_settings_alone_says_what_is_not_known_yet() -> None:
+    settings, (fault,) = look_at_settings(Arguments(base=(str(TINY),)), None)
+    assert fault.id == "CFG07"
+    lines = dict(line.split(maxsplit=1) for line in Plan(settings, 0).lines())
+    assert lines["data"] == "none named: not known yet" and lines["steps"] == "not known yet"
+    assert lines["model"].startswith("LatentDiffusion: UNet 0.06 M trained") and "rate" not in lines
+
+
+@pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({"accelerator": "cpu"}, "1 x cpu, 32-true"),
+        ({"accelerator": "cpu", "precision": "bf16"}, "1 x cpu, bf16-mixed"),
+        (
+            {
+                "accelerator": "cpu",
+                "precision": {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}},
+            },
+            "1 x cpu, bf16-mixed, frozen parts in half precision",
+        ),
+        ({"accelerator": "cpu", "devices": 2, "strategy": "ddp"}, "2 x cpu, 32-true, strategy ddp"),
+    ],
+)
+def test_the_device_is_told_with_its_precision(trainer: dict[str, Any], told: str) -> None:
+    assert describe_device(trainer, None) == told
+
+
+def test_the_optimizer_is_told_with_its_settings() -> None:
+    recipe = {"target": "torch.optim.AdamW", "params": {"betas": [0.9, 0.99], "fused": True}}
+    assert describe_optimizer(recipe) == "torch.optim.AdamW, betas [0.9, 0.99], fused True"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("torch.optim.AdamW", 8),
+        ("torch.optim.SGD", 0),
+        ("torch.optim.Adafactor", None),
+        ("bitsandbytes.optim.AdamW8bit", None),
+    ],
+)
+def test_states_are_measured_or_said_to_be_unknown(target: str, expected: float | None) -> None:
+    assert state_bytes({"target": target}) == expected
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
+def test_memory_is_that_of_the_forecast(precision: str) -> None:
+    """The arithmetic against a step on tensors without memory, less buffers and what stays in full precision."""
+    from lun.memory.forecast import forecast
+
+    optimizer = {"target": "torch.optim.AdamW"}
+    trainer = {"precision": precision}
+    model = tiny_config(optimizer_config=optimizer)
+    settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
+    parts = Plan(settings, 0).parts()
+    found = forecast({"model": model, "data": settings.config["data"], "lightning": {"trainer": trainer}})
+    told = describe_memory(parts, optimizer, trainer, unit=1)
+    for name, size in (("weights", found.weights), ("gradients", found.gradients), ("optimizer", found.optimizer)):
+        (number,) = (word for word in told.replace("(", "+ ").split("+ ") if word.startswith(name))
+        assert float(number.split()[1].rstrip(");")) == pytest.approx(size, rel=0.05)
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    told = describe_memory([PartSize("UNet", GIB // 4, True)], {"target": "torch.optim.Adafactor"}, {})
+    assert told.startswith("at least 2.00 GiB stay (weights 1.00 + gradients 1.00 + optimizer: unknown)")
+
+
+def test_a_fault_of_the_model_does_not_hide_the_rest() -> None:
+    settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
+    settings.config["model"]["params"]["objective"] = {"target": "torch.nn.Identity"}
+    with pytest.raises(Fault):
+        Plan(settings, 0).parts()
+    assert any(line.startswith("model    LatentDiffusion: not known yet") for line in Plan(settings, 0).lines())

@@ -1,0 +1,77 @@
+"""From flags and files to the configuration of a run."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ldm.errors import Fault
+from lun.cli.arguments import Arguments
+from lun.run.settings import MISSING, as_yaml, data_roots, flags_as_overrides, layers_of, read_settings
+
+TINY = str(Path(__file__).parents[3] / "fixtures" / "tiny.yaml")
+
+
+def config(train: str, validation: str | None) -> dict[str, object]:
+    splits: dict[str, object] = {"train": {"target": "x", "params": {"data_root": train}}}
+    if validation is not None:
+        splits["validation"] = {"target": "x", "params": {"data_root": validation}}
+    return {"data": {"params": splits}}
+
+
+TRAIN, VALIDATION = "data.params.train.params.data_root", "data.params.validation.params.data_root"
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "meant"),
+    [
+        ("a", None, [TRAIN]),
+        ("a", "a", [TRAIN, VALIDATION]),
+        ("a", MISSING, [TRAIN, VALIDATION]),
+        ("a", "b", [TRAIN]),
+    ],
+)
+def test_a_validation_root_that_was_set_apart_stays(train: str, validation: str | None, meant: list[str]) -> None:
+    assert data_roots(config(train, validation)) == meant
+
+
+def test_flags_become_settings_of_the_command_line() -> None:
+    arguments = Arguments(seed=0, scale_lr="sqrt", init_from="a b.ckpt", data_root="/data")
+    assert flags_as_overrides(arguments, config("x", None)) == [
+        "seed=0",
+        'model.scale_lr="sqrt"',
+        'model.params.ckpt_path="a b.ckpt"',
+        f'{TRAIN}="/data"',
+    ]
+
+
+def test_flags_that_were_not_given_say_nothing() -> None:
+    assert flags_as_overrides(Arguments(), config("x", None)) == []
+
+
+def test_what_has_no_value_is_asked_for_with_its_place() -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        read_settings(Arguments(base=(TINY,)), None)
+    (fault,) = raised.value.exceptions
+    assert isinstance(fault, Fault)
+    assert (fault.id, fault.fix) == ("CFG07", "--data_root DIR")
+    assert fault.where.startswith(TINY + ":")
+
+
+def test_all_faults_come_at_once() -> None:
+    overrides = ("model.params.image_sze=8", "data.params.batch_size=many", "lightning.trainer.max_step=3")
+    with pytest.raises(ExceptionGroup) as raised:
+        read_settings(Arguments(base=(TINY,), overrides=overrides, data_root="."), None)
+    assert len(raised.value.exceptions) == 3
+
+
+def test_the_configuration_written_down_reads_back_as_it_is(tmp_path: Path) -> None:
+    settings = read_settings(Arguments(base=(TINY,), data_root=str(tmp_path)), None)
+    (tmp_path / "resolved.yaml").write_text(as_yaml(settings.config))
+    again = read_settings(Arguments(base=(str(tmp_path / "resolved.yaml"),)), None)
+    assert again.config == settings.config
+    assert yaml.safe_load(as_yaml({"a": "no", "b": 1e-4})) == {"a": "no", "b": 1e-4}
+
+
+def test_files_on_the_command_line_replace_those_of_the_run() -> None:
+    assert layers_of(Arguments(base=("a.yaml", "b.yaml")), None) == ["a.yaml", "b.yaml"]
