@@ -13,7 +13,7 @@ from ldm.files.state import State
 from ldm.files.write import Types
 from ldm.keys.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET
 
-PredictionType = Literal["epsilon", "v_prediction", "sample"]
+PredictionType = Literal["epsilon", "v_prediction", "sample", "flow_prediction"]
 NETWORKS = (UNET, FIRST_STAGE, COND_STAGE, CONDITIONER)
 V_MARKER, ZERO_SNR_MARKER = "v_pred", "ztsnr"  # empty tensors by which readers of XL files know
 

@@ -1,6 +1,7 @@
-"""DDIM on any timesteps (Song et al. 2021, arXiv 2010.02502), with the interface of diffusers' schedulers.
+"""DDIM on any levels of any path (Song et al. 2021, arXiv 2010.02502), with the interface of diffusers' schedulers.
 
 diffusers' own steps down by a whole number of timesteps, whichever are visited: right only where they divide evenly.
+Without noise its step is x_s = alpha_s x_0 + sigma_s noise, which is Euler's on rectified flow.
 """
 
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import torch
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
-from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.path import Path, rounded_to_one
 from ldm.diffusion.prediction import Prediction, x0_from
 
 
@@ -19,27 +20,45 @@ class Step(NamedTuple):
     prev_sample: Tensor
 
 
-class DDIM:
-    """Visits `timesteps` (n,) int64, from the noisiest on; behind the last lies the path's first alpha."""
+class Walk:
+    """The levels `grid` (n + 1,) of a path that a solver visits, but for the last, at which it arrives."""
 
     init_noise_sigma = 1.0
 
-    def __init__(self, path: DDPMPath, prediction: Prediction, timesteps: Tensor) -> None:
+    def __init__(self, path: Path, prediction: Prediction, grid: Tensor) -> None:
         self.path = path
         self.prediction = prediction
-        self.timesteps = timesteps
-        self.following = dict(zip(timesteps.tolist(), [*timesteps.tolist()[1:], 0], strict=True))
+        self.timesteps = grid[:-1]
+        self.following = dict(zip(grid[:-1].tolist(), grid[1:].tolist(), strict=True))
 
     def scale_model_input(self, x: Tensor, t: Tensor) -> Tensor:
         return x
 
+    def coefficients(self, t: float, x: Tensor) -> tuple[Tensor, Tensor]:
+        """alpha and sigma (1,) of a level, where x is."""
+        return self.path.coefficients(torch.tensor([t], dtype=self.timesteps.dtype, device=x.device))
+
+    def x0_at(self, t: float, output: Tensor, x: Tensor) -> Tensor:
+        """The x_0 (b, ...) that the network's output (b, ...) stands for."""
+        return x0_from(self.prediction, output, x, *self.coefficients(t, x))
+
+
+class DDIM(Walk):
+    """Eq. 12 of the paper from level to level."""
+
     def step(self, output: Tensor, t: Tensor, x: Tensor, eta: float = 0.0, generator: Any = None) -> Step:
-        """x (b, ...) of the next timestep, from x and the network's output at t (eq. 12; `eta` of eq. 16)."""
-        alpha, sigma = self.path.coefficients(torch.tensor([int(t)]))
-        alpha_next, sigma_next = self.path.coefficients(torch.tensor([self.following[int(t)]]))
-        x0 = x0_from(self.prediction, output, x, alpha, sigma)
+        """x (b, ...) of the next level, from x and the network's output at t; `eta` as in eq. 16.
+
+        The noise added is eta times the standard deviation of x_s given x_t and x_0, which eq. 16 writes for
+        alpha^2 + sigma^2 = 1.
+        """
+        alpha, sigma = self.coefficients(t.item(), x)
+        alpha_next, sigma_next = self.coefficients(self.following[t.item()], x)
+        x0 = self.x0_at(t.item(), output, x)
         noise = (x - alpha * x0) / sigma
-        added = eta * sigma_next / sigma * (1 - (alpha / alpha_next) ** 2).clamp(min=0).sqrt()
+        power, power_next = rounded_to_one(alpha**2 + sigma**2), rounded_to_one(alpha_next**2 + sigma_next**2)
+        removed = power - (alpha / alpha_next) ** 2 * power_next
+        added = eta * sigma_next / sigma * removed.clamp(min=0).sqrt()
         x = alpha_next * x0 + (sigma_next**2 - added**2).clamp(min=0).sqrt() * noise
         if eta:
             x = x + added * randn_tensor(x.shape, generator=generator, device=x.device, dtype=x.dtype)

@@ -1,5 +1,6 @@
 """The training objective: corrupt, predict, compare."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,15 +10,16 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.loss import ElementLoss, ExampleMean, masked_mean, squared
 from ldm.diffusion.noise import Gaussian, NoiseLaw
-from ldm.diffusion.path import DDPMPath, corrupt
-from ldm.diffusion.prediction import Prediction, target
+from ldm.diffusion.path import DDPMPath, Path, corrupt, levels
+from ldm.diffusion.prediction import Prediction, determinant, target
 from ldm.diffusion.timesteps import TimestepLaw, Uniform
 from ldm.diffusion.weighting import Weighting, uniform
 from ldm.errors import Fault
 
 Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
-"""(x_t (b, c, h, w), t (b,) int64, cond) -> output (b, c, h, w)."""
+"""(x_t (b, c, h, w), clock (b,) int64 or float32 (see `Path.clock`), cond) -> output (b, c, h, w)."""
 
+log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
 """Of the mean weight: a level that counts less is not learnt."""
 
@@ -29,7 +31,7 @@ _WHITE = Gaussian()
 class Losses:
     """Losses of a batch, per example until the trainer takes the mean.
 
-    t         (b,) int64 timesteps
+    t         (b,) noise levels of the path, int64 or float32
     simple    (b,) float32 mean cost of the elements, comparable between weightings
     weighted  (b,) float32, what is minimised: `simple` times the noise level's weight and the example's own
     """
@@ -42,7 +44,7 @@ class Losses:
 class Objective(nn.Module):
     """E[weight(t) loss(network(x_t, t, cond), target)], one draw an example (Ho et al. 2020, arXiv 2006.11239, alg. 1).
 
-    path        signal and noise at every timestep; by default `DDPMPath()`
+    path        signal and noise at every level, and what the network is told as the time; by default `DDPMPath()`
     prediction  what the network's output means
     timesteps   law of t
     noise       law of the noise
@@ -50,13 +52,14 @@ class Objective(nn.Module):
     loss        cost of an error, element by element
     mean        of these over a picture, where it has a mask
 
-    Raises `Fault` CFG03 where eps is predicted on a path without terminal signal, since nothing follows from it there,
-    and CFG08 where the weighting leaves that level out.
+    Where the path ends in pure noise, sampling begins there. Raises `Fault` CFG03 for a prediction from which nothing
+    follows there (eps) and CFG08 where the weighting leaves that level out of a discrete path; on a continuous one,
+    where the levels before it still teach the network, it warns.
     """
 
     def __init__(
         self,
-        path: DDPMPath | None = None,
+        path: Path | None = None,
         prediction: Prediction = "eps",
         timesteps: TimestepLaw = _ANY_TIMESTEP,
         noise: NoiseLaw = _WHITE,
@@ -65,36 +68,47 @@ class Objective(nn.Module):
         mean: ExampleMean = masked_mean,
     ) -> None:
         super().__init__()
-        self.path = path or DDPMPath()
+        self.path: Path = path or DDPMPath()
         self.prediction = prediction
         self.timesteps = timesteps
         self.noise = noise
         self.weighting = weighting
         self.loss = loss
         self.mean = mean
-        if self.path.zero_terminal_snr:
-            self._require_terminal_level()
+        alpha, sigma = self.path.coefficients(levels(self.path))
+        if alpha[-1] == 0:
+            self._require_terminal_level(alpha, sigma)
 
-    def _require_terminal_level(self) -> None:
-        """Sampling begins at the last level, which is learnt only if its error means something and counts."""
-        if self.prediction == "eps":
+    def _require_terminal_level(self, alpha: Tensor, sigma: Tensor) -> None:
+        """The last of all levels is learnt only if its error means something and counts."""
+        if determinant(self.prediction, alpha, sigma)[-1] == 0:
             raise Fault(
                 "CFG03",
-                "zero_terminal_snr cannot be used with a prediction of eps",
-                why="the last timestep is pure noise, from which eps says nothing about the picture",
-                fix="predict v (or x0), or leave zero_terminal_snr out",
+                f"a prediction of {self.prediction} cannot be used on a path that ends in pure noise",
+                where="model.params.parameterization",
+                why=f"from there {self.prediction} says nothing about the picture",
+                fix="predict v, x0 or flow, or choose a path with some signal at its end (zero_terminal_snr: false)",
             )
-        weights = self.weighting(self.path.alpha, self.path.sigma, self.prediction)
-        if weights[-1] < LEAST_SHARE * weights.mean():
-            name, last, mean = type(self.weighting).__name__, float(weights[-1]), float(weights.mean())
-            raise Fault(
-                "CFG08",
-                f"zero_terminal_snr cannot be used with the weighting {name}",
-                where="model.params.objective.params.weighting",
-                why="the last timestep, pure noise, where sampling begins, would never be learnt:"
-                f" its weight is {last:.0e}, the mean {mean:.1e}",
-                fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
+        weights = self.weighting(alpha, sigma, self.prediction)
+        if weights[-1] >= LEAST_SHARE * weights.mean():
+            return
+        name, last, mean = type(self.weighting).__name__, float(weights[-1]), float(weights.mean())
+        if not self.path.discrete:
+            tenth = float(weights[-len(weights) // 10 :].sum() / weights.sum())
+            log.warning(
+                "the weighting %s fades out towards pure noise, where sampling begins: the noisiest tenth of the"
+                " levels counts %.2g %% of all (~model.params.objective.params.weighting leaves it out)",
+                *(name, 100 * tenth),
             )
+            return
+        raise Fault(
+            "CFG08",
+            f"the weighting {name} cannot be used on a path that ends in pure noise (zero_terminal_snr)",
+            where="model.params.objective.params.weighting",
+            why="the last timestep, pure noise, where sampling begins, would never be learnt:"
+            f" its weight is {last:.0e}, the mean {mean:.1e}",
+            fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
+        )
 
     def forward(
         self,
@@ -109,11 +123,11 @@ class Objective(nn.Module):
 
         mask (b, 1, h, w) says where errors count, weight (b,) how much each example does.
         """
-        t = self.timesteps(draws, self.path.timesteps).to(x0.device)
+        t = self.timesteps(draws, self.path, x0.shape[1:]).to(x0.device)
         noise = self.noise(draws, x0.shape[1:]).to(x0.device)
         alpha, sigma = self.path.coefficients(t)
         x_t = corrupt(x0.float(), noise, alpha, sigma)
-        output = network(x_t.to(x0.dtype), t, cond)
+        output = network(x_t.to(x0.dtype), self.path.clock(t), cond)
         elements = self.loss(output.float(), target(self.prediction, x0.float(), noise, alpha, sigma))
         simple = self.mean(elements, mask)
         weighted = self.weighting(alpha, sigma, self.prediction) * simple

@@ -1,44 +1,57 @@
-"""What a network's output means, eps, v or x0: the target that it is trained on, and the x_0 that it stands for."""
+"""What a network's output means: the target that it is trained on, and the x_0 that it stands for.
 
-from typing import Literal, assert_never
+Every prediction is a pair (a, b) of `output = a x_0 + b noise`. With x_t = alpha x_0 + sigma noise that is solved by
 
+    x_0 = (sigma output - b x_t) / D,    D = a sigma - b alpha,
+
+so that no path and no sampler needs to know one by its name.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
 from torch import Tensor
 
-from ldm.diffusion.path import column
+from ldm.diffusion.path import column, rounded_to_one
 
-Prediction = Literal["eps", "v", "x0"]
+Prediction = Literal["eps", "v", "x0", "flow"]
+Pair = tuple[Tensor, Tensor]
+
+PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], Pair]] = {
+    "eps": lambda alpha, sigma: (torch.zeros_like(alpha), torch.ones_like(alpha)),
+    "v": lambda alpha, sigma: (-sigma, alpha),
+    "x0": lambda alpha, sigma: (torch.ones_like(alpha), torch.zeros_like(alpha)),
+    "flow": lambda alpha, sigma: (-torch.ones_like(alpha), torch.ones_like(alpha)),
+}
+"""(a, b) at alpha and sigma (b,): the noise (Ho et al. 2020, arXiv 2006.11239), the velocity on a circle (Salimans & Ho
+2022, arXiv 2202.00512, app. D), the clean input, and the velocity on a line (Liu et al. 2022, arXiv 2209.03003)."""
+
+
+def pair(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> Pair:
+    """a and b (b,) of a prediction at alpha and sigma (b,). Raises ValueError for a prediction that is not known."""
+    if prediction not in PAIRS:
+        raise ValueError(f"there is no prediction {prediction!r}: it can be {', '.join(PAIRS)}")
+    return PAIRS[prediction](alpha, sigma)
+
+
+def determinant(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """D = a sigma - b alpha (b,): where it is 0, x_t and the output are the same thing, and x_0 is not in them."""
+    a, b = pair(prediction, alpha, sigma)
+    return rounded_to_one(a * sigma - b * alpha)
 
 
 def target(prediction: Prediction, x0: Tensor, noise: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """What the network should answer: (b, ...) like x0 and noise, at alpha and sigma (b,).
-
-    eps is the noise (Ho et al. 2020, arXiv 2006.11239); v is alpha noise - sigma x0 (Salimans & Ho 2022, arXiv
-    2202.00512, app. D).
-    """
-    match prediction:
-        case "eps":
-            return noise
-        case "v":
-            return column(alpha, x0) * noise - column(sigma, x0) * x0
-        case "x0":
-            return x0
-        case _:
-            assert_never(prediction)
+    """What the network should answer: (b, ...) like x0 and noise, at alpha and sigma (b,)."""
+    a, b = pair(prediction, alpha, sigma)
+    return column(a, x0) * x0 + column(b, x0) * noise
 
 
 def x0_from(prediction: Prediction, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """The x_0 (b, ...) that an output (b, ...) stands for, given x_t (b, ...) at alpha and sigma (b,): undoes `target`.
 
-    Of eps it is (x_t - sigma eps) / alpha, which does not exist where alpha is 0. Of v it is alpha x_t - sigma v, since
-    alpha^2 + sigma^2 = 1.
+    Infinite or no number where D is 0, such as for eps where alpha is 0. Its gradient is not to be used.
     """
-    alpha, sigma = column(alpha, x_t), column(sigma, x_t)
-    match prediction:
-        case "eps":
-            return (x_t - sigma * output) / alpha
-        case "v":
-            return alpha * x_t - sigma * output
-        case "x0":
-            return output
-        case _:
-            assert_never(prediction)
+    a, b = (column(value, x_t) for value in pair(prediction, alpha, sigma))
+    solved = (column(sigma, x_t) * output - b * x_t) / column(determinant(prediction, alpha, sigma), x_t)
+    return torch.where(b == 0, output / a, solved)  # an output without noise in it needs no x_t

@@ -1,31 +1,48 @@
-"""Laws of the timestep: which noise level an example is trained at."""
+"""Laws of the timestep: which noise level an example is trained at.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+A law is a quantile function of one uniform number an example, which is keyed by its slot: so any of them can be
+stratified, and an example keeps its level whatever it is batched with.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.path import Path
 from ldm.errors import Fault
 
-TimestepLaw = Callable[[BatchDraws, int], Tensor]
-"""(the batch's draws, number of timesteps) -> t (b,) int64 in [0, timesteps)."""
+TimestepLaw = Callable[[BatchDraws, Path, Sequence[int]], Tensor]
+"""(the batch's draws, path, (c, h, w) of what is noised) -> t (b,) of the path, on the CPU."""
+
+
+class QuantileLaw(ABC):
+    """A law given by its quantile function."""
+
+    @abstractmethod
+    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        """t (b,) of the path at u (b,) float64 in [0, 1), for examples of `shape` (c, h, w)."""
+
+    def __call__(self, draws: BatchDraws, path: Path, shape: Sequence[int]) -> Tensor:
+        return self.quantile(draws.uniform("timestep").double(), path, shape)
 
 
 @configurable
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(QuantileLaw):
     """Every timestep alike (Ho et al. 2020, algorithm 1)."""
 
-    def __call__(self, draws: BatchDraws, timesteps: int) -> Tensor:
-        return scaled(draws.uniform("timestep"), 0, timesteps)
+    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return path.between(u, 0, path.timesteps)
 
 
 @configurable
 @dataclass(frozen=True)
-class Range:
+class Range(QuantileLaw):
     """Every timestep in [low, high) alike, as for an expert of some noise levels.
 
     Raises `Fault` CFG03 for a range that is empty or reaches beyond the path.
@@ -34,29 +51,32 @@ class Range:
     low: int
     high: int
 
-    def __call__(self, draws: BatchDraws, timesteps: int) -> Tensor:
-        if not 0 <= self.low < self.high <= timesteps:
+    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        if not 0 <= self.low < self.high <= path.timesteps:
             what = f"timesteps from {self.low} up to, not including, {self.high} were asked for"
-            raise Fault("CFG03", what, why=f"they must lie in 0 ... {timesteps} and be at least one")
-        return scaled(draws.uniform("timestep"), self.low, self.high)
+            raise Fault("CFG03", what, why=f"they must lie in 0 ... {path.timesteps} and be at least one")
+        return path.between(u, self.low, self.high)
 
 
 @configurable
 @dataclass(frozen=True)
-class Stratified:
-    """Uniform in `global_batch` equal strata, each of which a global batch meets once: less noise in the gradient.
+class Stratified(QuantileLaw):
+    """A law in `global_batch` strata of equal probability, each of which a global batch meets once.
 
-    The stratum of an example is its slot modulo the global batch, so that it does not depend on ranks or micro-batches
-    (the low-discrepancy sampler of Kingma et al. 2021, arXiv 2107.00630, app. I.1, with independent draws).
+    That leaves less noise in the gradient. The stratum of an example is its slot modulo the global batch, so that it
+    does not depend on ranks or micro-batches (the low-discrepancy sampler of Kingma et al. 2021, arXiv 2107.00630, app.
+    I.1, with independent draws).
+
+    law  what is cut into strata, `Uniform` unless given
     """
 
     global_batch: int
+    law: QuantileLaw = field(default_factory=Uniform)
 
-    def __call__(self, draws: BatchDraws, timesteps: int) -> Tensor:
+    def __call__(self, draws: BatchDraws, path: Path, shape: Sequence[int]) -> Tensor:
         strata = torch.tensor([row.slot % self.global_batch for row in draws.rows])
-        return scaled((strata + draws.uniform("timestep").double()) / self.global_batch, 0, timesteps)
+        u = (strata + draws.uniform("timestep").double()) / self.global_batch
+        return self.quantile(u, path, shape)
 
-
-def scaled(uniform: Tensor, low: int, high: int) -> Tensor:
-    """Numbers (b,) in [0, 1) as integers in [low, high): (b,) int64; in float64, which cannot round up to `high`."""
-    return low + (uniform.double() * (high - low)).long()
+    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return self.law.quantile(u, path, shape)

@@ -1,13 +1,11 @@
 """How much the error of an example counts at its noise level.
 
 Every published weighting is written here once, as a weight w on |x_0 error|^2, a function of SNR = alpha^2 / sigma^2.
-An output is affine in the x_0 that it stands for, so |output error|^2 = k^2 |x_0 error|^2 with
+An output is a x_0 + b noise (see `ldm.diffusion.prediction`), so |output error|^2 = k^2 |x_0 error|^2 with
 
-    eps  x_0 = (x_t - sigma eps) / alpha   k = alpha / sigma   k^2 = SNR
-    v    x_0 = alpha x_t - sigma v         k = 1 / sigma       k^2 = (alpha^2 + sigma^2) / sigma^2 = SNR + 1
-    x0                                     k = 1               k^2 = 1
+    k^2 = D^2 / sigma^2,    D = a sigma - b alpha:    eps SNR    x0 1    v SNR + 1    flow (1 + sqrt(SNR))^2
 
-and the weight on the output's error is w / k^2. That of v needs alpha^2 + sigma^2 = 1.
+(that of v where alpha^2 + sigma^2 = 1), and the weight on the output's error is w / k^2, on every path.
 """
 
 from abc import ABC, abstractmethod
@@ -18,23 +16,25 @@ import torch
 from torch import Tensor
 
 from ldm.admission import configurable
-from ldm.diffusion.prediction import Prediction
+from ldm.diffusion.path import SNR_LIMIT
+from ldm.diffusion.prediction import Prediction, determinant, pair
 
 Weighting = Callable[[Tensor, Tensor, Prediction], Tensor]
 """(alpha (b,), sigma (b,), prediction) -> weight on the mean squared error of the output (b,), float32."""
 
-SNR_LIMIT = 1e8
-"""The SNR is held within [1 / SNR_LIMIT, SNR_LIMIT], so that its limits 0 and infinity have finite weights."""
+
+def within_limits(alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+    """alpha and sigma (b,) in float32, neither so small that their SNR would be beyond its limits."""
+    alpha, sigma = alpha.float(), sigma.float()
+    least = SNR_LIMIT**-0.5
+    return torch.maximum(alpha, least * sigma), torch.maximum(sigma, least * alpha)
 
 
-def signal_to_noise(alpha: Tensor, sigma: Tensor) -> Tensor:
-    """alpha^2 / sigma^2 (b,), float32, finite and not 0."""
-    return (alpha.float() ** 2 / sigma.float() ** 2).clamp(1 / SNR_LIMIT, SNR_LIMIT)
-
-
-def squared_error_ratio(snr: Tensor, prediction: Prediction) -> Tensor:
+def squared_error_ratio(alpha: Tensor, sigma: Tensor, prediction: Prediction) -> Tensor:
     """k^2 (b,): the squared error of an output over that of the x_0 that it stands for."""
-    return {"eps": snr, "v": snr + 1, "x0": torch.ones_like(snr)}[prediction]
+    a, b = pair(prediction, alpha, sigma)
+    d = determinant(prediction, alpha, sigma)
+    return d * a / sigma - d * b * alpha / sigma**2  # D^2 / sigma^2, and to the bit SNR, SNR + 1 and 1
 
 
 @configurable
@@ -57,8 +57,8 @@ class ErrorOfX0(ABC):
         """The weight w (b,) on |x_0 error|^2 at SNR (b,)."""
 
     def __call__(self, alpha: Tensor, sigma: Tensor, prediction: Prediction) -> Tensor:
-        snr = signal_to_noise(alpha, sigma)
-        return self.of_x0(snr) / squared_error_ratio(snr, prediction)
+        alpha, sigma = within_limits(alpha, sigma)
+        return self.of_x0(alpha**2 / sigma**2) / squared_error_ratio(alpha, sigma, prediction)
 
 
 @configurable

@@ -111,6 +111,7 @@ OTHER: Mapping[str, Any] = {
     "cache": True,
     "path": DDPMPath(timesteps=7),
     "timesteps": Range(1, 2),
+    "law": Range(1, 2),
     "noise": Offset(0.5),
     "weighting": MinSNR(),
     "loss": Absolute(),

@@ -6,12 +6,16 @@ from typing import Any
 from torch import nn
 
 from ldm.convert.model import Facts, PredictionType
-from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.util import setting_of
 
-PREDICTIONS: Mapping[Prediction, PredictionType] = {"eps": "epsilon", "v": "v_prediction", "x0": "sample"}
+PREDICTIONS: Mapping[Prediction, PredictionType] = {
+    "eps": "epsilon",
+    "v": "v_prediction",
+    "x0": "sample",
+    "flow": "flow_prediction",
+}
 
 
 def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
@@ -22,7 +26,7 @@ def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
     return Facts(
         prediction=PREDICTIONS[model.objective.prediction],
-        scheduler=_scheduler(model.objective),
+        scheduler=model.objective.path.scheduler_settings(),
         configs={name: config for name, network in configs.items() if (config := _library_config(network))},
         resolution=model.image_size * pixels,
         scale_factor=factor if factor is None or factor == factor else None,
@@ -34,24 +38,6 @@ def _library_config(network: nn.Module | None) -> dict[str, Any]:
     """The arguments that the library's network was made from; {} for a network that is not diffusers'."""
     config = getattr(getattr(network, "network", None), "config", None) or {}
     return {key: value for key, value in config.items() if not key.startswith("_")}
-
-
-def _scheduler(objective: Objective) -> dict[str, Any]:
-    """The path in the words of diffusers' schedulers, which know two of CompVis' schedules; the others go as a table.
-
-    What every Stable Diffusion has is left out.
-    """
-    path = objective.path
-    settings: dict[str, Any] = {"num_train_timesteps": path.timesteps} if path.timesteps != 1000 else {}
-    if path.zero_terminal_snr:
-        settings["rescale_betas_zero_snr"] = True
-    names = {"linear": "scaled_linear", "sqrt_linear": "linear"}
-    schedule, start, end = path.schedule
-    if schedule not in names:
-        return settings | {"trained_betas": path.betas.tolist()}
-    told = {"beta_schedule": names[schedule], "beta_start": start, "beta_end": end}
-    usual = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
-    return settings | {key: value for key, value in told.items() if usual[key] != value}
 
 
 def networks_of(model: DDPM) -> dict[str, nn.Module]:

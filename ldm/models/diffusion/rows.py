@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.path import corrupt
+from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
 from ldm.models.diffusion.preview import Previewed, Sampling, previewing, sample_clean
@@ -74,6 +74,20 @@ def log_images(model: Pictured, batch: dict[str, Any], count: int, how: Sampling
         return shown
 
 
+class Due:
+    """Levels, of which each is due where sampling first comes as low."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        self.left = list(levels)
+
+    def at(self, t: float) -> bool:
+        """Whether one is due at t; those passed over are not due again."""
+        due = bool(self.left) and t <= self.left[-1]
+        if due:
+            self.left = [other for other in self.left if other < t]
+        return due
+
+
 @dataclass(frozen=True)
 class Scene:
     """A few examples, their clean x_0 (b, c, h, w), and how they are sampled."""
@@ -84,24 +98,25 @@ class Scene:
     how: Sampling
 
     @property
-    def timesteps(self) -> list[int]:
-        """Those that rows show: every `log_every_t`-th and the last, from the cleanest on."""
-        last = self.model.objective.path.timesteps - 1
-        return sorted({*range(0, last, self.model.log_every_t), last})
+    def levels(self) -> list[float]:
+        """The t that rows show: every `log_every_t`-th step of the path and the last, from the cleanest on."""
+        path = self.model.objective.path
+        last = path.timesteps - 1
+        found: list[float] = levels(path)[sorted({*range(0, last, self.model.log_every_t), last})].tolist()
+        return found
 
     def diffusion_row(self) -> Tensor:
-        """x_t at `timesteps` as the forward process gives it, decoded: (b, 3, H, k W)."""
-        return row([self.model.decode(self.noisy(t, "diffusion row")) for t in self.timesteps])
+        """x_t at `levels` as the forward process gives it, decoded: (b, 3, H, k W)."""
+        return row([self.model.decode(self.noisy(t, "diffusion row")) for t in self.levels])
 
     def samples(self, with_row: bool = False) -> dict[str, Tensor]:
         """`samples` of the captions and, if asked, `denoise_row`, whose last picture is the sample."""
         met: list[Tensor] = []
-        due = self.timesteps
+        due = Due(self.levels)
 
         def watch(x: Tensor, t: Tensor) -> Tensor:
-            if due and int(t) <= due[-1]:
+            if due.at(t.item()):
                 met.append(x.to(self.x0.dtype))
-                due[:] = [other for other in due if other < int(t)]
             return x
 
         made = self.model.decode(self.drawn(self.how, before=watch if with_row else None))
@@ -110,22 +125,28 @@ class Scene:
         return {"samples": made, "denoise_row": row([*map(self.model.decode, met), made])}
 
     def progressive_row(self) -> Tensor:
-        """The x_0 that the network foresees at `timesteps`, noisiest first: (b, 3, H, k W).
+        """The x_0 that the network foresees at `levels`, noisiest first: (b, 3, H, k W).
 
         DDIM over all timesteps with eta 1 is DDPM's sampling with the posterior's variance (Song et al. 2021, arXiv
         2010.02502, sec. 4.1).
         """
         path, prediction = self.model.objective.path, self.model.objective.prediction
         foreseen: list[Tensor] = []
+        due, now = Due(self.levels), torch.zeros(1)
 
-        def watching(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
-            output: Tensor = self.model.model(x_t, t, cond)
-            if int(t[0]) in self.timesteps:
-                x0 = x0_from(prediction, output.float(), x_t.float(), *path.coefficients(t))
-                foreseen.append(x0.to(self.x0.dtype))
+        def follow(x: Tensor, t: Tensor) -> Tensor:
+            nonlocal now
+            now = t.to(x.device)
+            return x
+
+        def watching(x_t: Tensor, clock: Tensor, cond: Conditioning) -> Tensor:
+            output: Tensor = self.model.model(x_t, clock, cond)
+            if due.at(now.item()):
+                level = path.coefficients(now.expand(len(x_t)))
+                foreseen.append(x0_from(prediction, output.float(), x_t.float(), *level).to(self.x0.dtype))
             return output
 
-        self.drawn(Sampling(path.timesteps, eta=1.0), network=watching)
+        self.drawn(Sampling(path.timesteps, eta=1.0), network=watching, before=follow)
         return row([self.model.decode(x0) for x0 in foreseen])
 
     def inpainted(self) -> dict[str, Tensor]:
@@ -144,7 +165,7 @@ class Scene:
         ahead of each step (CompVis' DDIM sampler). A network for inpainting is told what is kept besides."""
 
         def keep(x: Tensor, t: Tensor) -> Tensor:
-            return kept * self.noisy(int(t), "inpainting").to(x) + (1 - kept) * x
+            return kept * self.noisy(t.item(), "inpainting").to(x) + (1 - kept) * x
 
         return self.drawn(self.how, before=keep, network=self.told_of(kept))
 
@@ -162,9 +183,11 @@ class Scene:
 
         return telling
 
-    def noisy(self, t: int, purpose: str) -> Tensor:
-        """x_t of x_0 at one timestep, with noise of its own: (b, c, h, w)."""
-        alpha, sigma = self.model.objective.path.coefficients(torch.full((len(self.x0),), t, device=self.x0.device))
+    def noisy(self, t: float, purpose: str) -> Tensor:
+        """x_t of x_0 at one level, with noise of its own: (b, c, h, w)."""
+        path = self.model.objective.path
+        kind = torch.int64 if path.discrete else torch.float32
+        alpha, sigma = path.coefficients(torch.full((len(self.x0),), t, dtype=kind, device=self.x0.device))
         noise = self.model.draws(self.few).normal(f"{purpose} {t}", self.x0.shape[1:]).to(self.x0)
         return corrupt(self.x0, noise, alpha, sigma).to(self.x0.dtype)
 

@@ -21,7 +21,7 @@ from ldm.modules.meta_init import hollow, is_hollow
 
 
 class UNet(nn.Module):
-    """`network(x_t, t, cond)` over `diffusers.UNet2DConditionModel`, whose arguments `config` takes.
+    """`network(x_t, clock, cond)` over `diffusers.UNet2DConditionModel`, whose arguments `config` takes.
 
     ckpt_path               a diffusers folder (its config.json counts where `config` is silent), a pipeline's folder,
                             or a file with CompVis' keys, of the network alone or of a whole checkpoint
@@ -57,8 +57,9 @@ class UNet(nn.Module):
     def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
         """The network's prediction: (b, out_channels, h, w).
 
-        x_t (b, c, h, w); t (b,) int64; `cond.concat` joins the input's channels, `cond.context` is attended to, and
-        `cond.pooled` and `cond.sizes` join the time embedding of networks that have a place for them (SDXL).
+        x_t (b, c, h, w); t (b,) the time, int64 or float32; `cond.concat` joins the input's channels, `cond.context` is
+        attended to, and `cond.pooled` and `cond.sizes` join the time embedding of networks that have a place for them
+        (SDXL).
         """
         if self.attends and cond.context is None:
             raise Fault(

@@ -125,3 +125,18 @@ def test_corruption_adds_sigma_times_the_noise() -> None:
     x0, noise = torch.tensor([2.0, 5.0]).reshape(2, 1, 1, 1, 1)
     x_t = corrupt(x0, noise, torch.tensor([0.8]), torch.tensor([0.6]))
     assert x_t.item() == pytest.approx(0.8 * 2 + 0.6 * 5)
+
+
+def test_a_level_is_found_again_by_its_log_snr() -> None:
+    path = DDPMPath(1000, "linear", 0.00085, 0.012)
+    t = torch.arange(1000)
+    exact = path.log_snr(t)
+    torch.testing.assert_close(exact, (path.alpha**2 / path.sigma**2).log().double(), rtol=1e-4, atol=1e-4)
+    for nudge in (-1e-4, 0.0, 1e-4):
+        assert torch.equal(path.at_log_snr(exact + nudge), t)
+    assert path.at_log_snr(torch.tensor([-math.inf, math.inf], dtype=torch.float64)).tolist() == [999, 0]
+
+
+def test_the_end_of_a_zero_terminal_path_is_the_level_of_little_signal() -> None:
+    path = DDPMPath(1000, zero_terminal_snr=True)
+    assert path.at_log_snr(torch.tensor([-math.inf, -18.0], dtype=torch.float64)).tolist() == [999, 999]

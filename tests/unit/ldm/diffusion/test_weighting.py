@@ -74,24 +74,33 @@ def test_every_weight_of_a_zero_terminal_path_is_finite(weighting: Weighting, pr
     assert (weights >= 0).all()
 
 
-@pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
+@pytest.mark.parametrize("prediction", ["eps", "v", "x0", "flow"])
 def test_the_error_of_an_output_is_k_times_that_of_its_x0(prediction: Prediction) -> None:
     alpha, sigma = (c.double() for c in coefficients(SNR))
     one, other, x_t = torch.randn(3, 7, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     of_output = ((one - other) ** 2).mean((1, 2, 3))
     x0, x0_of_other = (x0_from(prediction, output, x_t, alpha, sigma) for output in (one, other))
     of_x0 = ((x0 - x0_of_other) ** 2).mean((1, 2, 3))
-    ratio = squared_error_ratio(alpha**2 / sigma**2, prediction)
+    ratio = squared_error_ratio(alpha, sigma, prediction)
     torch.testing.assert_close(of_output, ratio * of_x0, rtol=1e-6, atol=0)
+
+
+def test_weights_on_a_path_of_ddpm_are_the_closed_forms_to_the_bit() -> None:
+    path = DDPMPath(1000, "linear", 0.00085, 0.012)
+    snr = path.alpha**2 / path.sigma**2
+    assert torch.equal(MinSNR(5)(path.alpha, path.sigma, "eps"), snr.clamp(max=5) / snr)
+    assert torch.equal(MinSNR(5)(path.alpha, path.sigma, "v"), snr.clamp(max=5) / (snr + 1))
+    assert torch.equal(MinSNR(5)(path.alpha, path.sigma, "x0"), snr.clamp(max=5))
 
 
 def test_one_weighting_means_the_same_loss_for_every_prediction() -> None:
     """The weighted error of an output does not depend on whether the network says it as eps, v or x0."""
     alpha, sigma = coefficients(SNR)
-    predictions: list[Prediction] = ["eps", "v", "x0"]
-    losses = [MinSNR(5)(alpha, sigma, p) * squared_error_ratio(SNR, p) for p in predictions]
+    predictions: list[Prediction] = ["eps", "v", "x0", "flow"]
+    losses = [MinSNR(5)(alpha, sigma, p) * squared_error_ratio(alpha, sigma, p) for p in predictions]
     torch.testing.assert_close(losses[0], losses[1], rtol=2e-4, atol=0)
     torch.testing.assert_close(losses[0], losses[2], rtol=2e-4, atol=0)
+    torch.testing.assert_close(losses[0], losses[3], rtol=2e-4, atol=0)
 
 
 def test_weights_are_float32_even_of_half_precision_coefficients() -> None:

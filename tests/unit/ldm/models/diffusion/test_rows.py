@@ -32,7 +32,7 @@ def tiles(row: Tensor) -> list[Tensor]:
 
 
 def test_rows_show_every_so_many_timesteps_and_the_last(scene: Scene) -> None:
-    assert scene.timesteps == [0, 300, 600, 900, 999]
+    assert scene.levels == [0, 300, 600, 900, 999]
 
 
 def test_rows_of_no_timestep_are_a_fault() -> None:
@@ -94,7 +94,7 @@ def test_a_progressive_row_is_what_ancestral_sampling_foresees(scene: Scene) -> 
         shown = tiles(scene.progressive_row())
         patched.setattr("ldm.models.diffusion.preview.sample", ancestral)
         scene.drawn(Sampling(last + 1, eta=1.0))
-        expected = [model.decode(foreseen[t].float()) for t in reversed(scene.timesteps)]
+        expected = [model.decode(foreseen[t].float()) for t in reversed(scene.levels)]
     for picture, reference in zip(shown, expected, strict=True):
         torch.testing.assert_close(picture, reference, atol=1e-3, rtol=1e-3)
 
