@@ -190,7 +190,7 @@ def _write_unet(model: Model, folder: Path, how: Storing) -> None:
         **unet_config(model.unet, model.family),
         "sample_size": (side(model) or 512) // 8,
     }
-    config, keys = _hollow(UNet2DConditionModel, config)
+    config, keys = _on_meta(UNet2DConditionModel, config)
     state = unet_to_diffusers(model.unet, keys)
     state = _require_same(state, keys, model, "UNet")
     how.write(folder, NETWORK_FILE, UNET, state)
@@ -203,7 +203,7 @@ def _write_vae(model: Model, folder: Path, how: Storing) -> None:
     config = dict(model.facts.configs.get("vae") or vae_config(model.first_stage, model.family))
     if model.facts.scale_factor is not None:
         config["scaling_factor"] = model.facts.scale_factor
-    config, keys = _hollow(AutoencoderKL, config)
+    config, keys = _on_meta(AutoencoderKL, config)
     state = autoencoder_to_diffusers(model.first_stage, keys)
     state = _require_same(state, keys, model, "autoencoder")
     how.write(folder, NETWORK_FILE, FIRST_STAGE, state)
@@ -224,8 +224,8 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -
     config = {**text_config(state, encoder.activation), **told}
     kind = CLIPTextModelWithProjection if encoder.projects else CLIPTextModel
     with torch.device("meta"):
-        hollow = kind(CLIPTextConfig(**config)).state_dict()
-    keys = {key.removeprefix(BELOW): value for key, value in hollow.items()}
+        empty = kind(CLIPTextConfig(**config)).state_dict()
+    keys = {key.removeprefix(BELOW): value for key, value in empty.items()}
     state = _require_same(state, keys, model, "text encoder")
     state = encoder.for_folder(state)
     types = how.write(folder, "model", encoder.prefix, state)
@@ -273,7 +273,7 @@ def _known(family: Kind | None) -> Kind:
     return family
 
 
-def _hollow(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _on_meta(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """All settings of a library's network, defaults too, and its names and shapes, without memory for its weights.
 
     Raises `Fault` MOD03 if no such network can be built.

@@ -16,7 +16,7 @@ _LEFT_SPREAD: ContextVar[bool] = ContextVar("left_spread", default=False)
 
 @contextmanager
 def left_spread() -> Iterator[None]:
-    """Within it, states of a model whose weights lie on several ranks are of `Spread` tensors, on all of them.
+    """Within it, states of a model whose weights lie on several ranks are of `LazyShardedTensor`s, on all.
 
     Without it such states are whole, and rank 0's alone.
     """
@@ -56,7 +56,7 @@ class Run:
         return self.start, self.end
 
 
-class Spread(Tensor):
+class LazyShardedTensor(Tensor):
     """Looks like a whole tensor on the CPU, of which `runs` are here.
 
     Names, shapes and types cost nothing. Joining along the first dimension and giving another shape keep it as it is;
@@ -67,9 +67,9 @@ class Spread(Tensor):
     runs: tuple[Run, ...]
 
     @staticmethod
-    def __new__(cls, shape: Sequence[int], dtype: torch.dtype, runs: Sequence[Run]) -> "Spread":
+    def __new__(cls, shape: Sequence[int], dtype: torch.dtype, runs: Sequence[Run]) -> "LazyShardedTensor":
         make: Any = Tensor._make_wrapper_subclass
-        made: Spread = make(cls, torch.Size(shape), dtype=dtype, device="cpu")
+        made: LazyShardedTensor = make(cls, torch.Size(shape), dtype=dtype, device="cpu")
         made.runs = tuple(sorted((run for run in runs if len(run.elements)), key=lambda run: run.start))
         return made
 
@@ -92,7 +92,7 @@ class Spread(Tensor):
         return torch.cat(found) if found else torch.empty(0, dtype=self.dtype)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        return f"Spread({list(self.shape)}, {self.dtype}, {len(self.runs)} runs)"
+        return f"LazyShardedTensor({list(self.shape)}, {self.dtype}, {len(self.runs)} runs)"
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -101,7 +101,11 @@ class Spread(Tensor):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         kept = _KEPT_SPREAD[func](*args, **kwargs) if func in _KEPT_SPREAD else None
-        if isinstance(args[0], Spread) and func.__name__.endswith("_") and not func.__name__.startswith("__"):
+        if (
+            isinstance(args[0], LazyShardedTensor)
+            and func.__name__.endswith("_")
+            and not func.__name__.startswith("__")
+        ):
             raise _not_written()
         return func(*_made_whole(args), **_made_whole(kwargs)) if kept is None else kept
 
@@ -110,18 +114,18 @@ class Spread(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """What reaches torch without its Python functions."""
-        if func._schema.is_mutable and isinstance(args[0], Spread):
+        if func._schema.is_mutable and isinstance(args[0], LazyShardedTensor):
             raise _not_written()
         return func(*_made_whole(args), **_made_whole(kwargs or {}))
 
 
 def elements_between(tensor: Tensor, start: int, end: int) -> Tensor:
-    """Elements of a flattened tensor, of which no more is read where it is `Spread`."""
-    return tensor.between(start, end) if isinstance(tensor, Spread) else tensor.reshape(-1)[start:end]
+    """Elements of a flattened tensor, of which no more is read where it is `LazyShardedTensor`."""
+    return tensor.between(start, end) if isinstance(tensor, LazyShardedTensor) else tensor.reshape(-1)[start:end]
 
 
 def share(whole: Tensor, rank: int, world_size: int, copy: bool = False) -> Tensor:
-    """What one of the ranks that all hold `whole` holds of it as `Spread`: an equal part; a small one as it is.
+    """One rank's equal part of a tensor that all ranks hold, as `LazyShardedTensor`; a small one as it is.
 
     copy   of that part, for a tensor that is about to be let go of
     """
@@ -129,7 +133,7 @@ def share(whole: Tensor, rank: int, world_size: int, copy: bool = False) -> Tens
         return whole.clone() if copy else whole
     start, end = (whole.numel() * part // world_size for part in (rank, rank + 1))
     part = whole.detach().reshape(-1)[start:end]
-    return Spread(whole.shape, whole.dtype, [Run(start, part.clone() if copy else part)])
+    return LazyShardedTensor(whole.shape, whole.dtype, [Run(start, part.clone() if copy else part)])
 
 
 def covers(bounds: Sequence[tuple[int, int]], count: int) -> bool:
@@ -147,15 +151,15 @@ def _not_written() -> RuntimeError:
 
 
 def _made_whole(value: Any) -> Any:
-    if isinstance(value, Spread):
+    if isinstance(value, LazyShardedTensor):
         return value.whole()
     if isinstance(value, dict):
         return {key: _made_whole(item) for key, item in value.items()}
     return type(value)(map(_made_whole, value)) if type(value) in (list, tuple) else value
 
 
-def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Spread | None:
-    spread = [tensor for tensor in tensors if isinstance(tensor, Spread)]
+def _joined(tensors: Sequence[Tensor], dim: int = 0) -> LazyShardedTensor | None:
+    spread = [tensor for tensor in tensors if isinstance(tensor, LazyShardedTensor)]
     if len(spread) < len(tensors) or dim != 0 or len({(t.shape[1:], t.dtype) for t in spread}) > 1:
         return None
     runs, start = [], 0
@@ -163,27 +167,27 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Spread | None:
         runs += [Run(start + run.start, run.elements) for run in tensor.runs]
         start += tensor.numel()
     shape = [sum(tensor.shape[0] for tensor in spread), *spread[0].shape[1:]]
-    return Spread(shape, spread[0].dtype, runs)
+    return LazyShardedTensor(shape, spread[0].dtype, runs)
 
 
-def _reshaped(tensor: Spread, *shape: Any) -> Spread | None:
+def _reshaped(tensor: LazyShardedTensor, *shape: Any) -> LazyShardedTensor | None:
     sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = tensor.numel() // math.prod(size for size in sizes if size != -1)
-    return Spread(sizes, tensor.dtype, tensor.runs) if math.prod(sizes) == tensor.numel() else None
+    return LazyShardedTensor(sizes, tensor.dtype, tensor.runs) if math.prod(sizes) == tensor.numel() else None
 
 
-def _with_sides_of_one(tensor: Spread, index: Any) -> Spread | None:
+def _with_sides_of_one(tensor: LazyShardedTensor, index: Any) -> LazyShardedTensor | None:
     """`tensor[:, :, None, None]`, as a matrix becomes a 1x1 convolution."""
     index = index if isinstance(index, tuple) else (index,)
     sides = [entry for entry in index if entry is not None]
     if any(not isinstance(entry, slice) or entry != slice(None) for entry in sides) or len(sides) != tensor.dim():
         return None
     sizes = iter(tensor.shape)
-    return Spread([1 if entry is None else next(sizes) for entry in index], tensor.dtype, tensor.runs)
+    return LazyShardedTensor([1 if entry is None else next(sizes) for entry in index], tensor.dtype, tensor.runs)
 
 
-_KEPT_SPREAD: dict[Any, Callable[..., Spread | None]] = {
+_KEPT_SPREAD: dict[Any, Callable[..., LazyShardedTensor | None]] = {
     torch.cat: _joined,
     Tensor.reshape: _reshaped,
     Tensor.view: _reshaped,

@@ -133,11 +133,11 @@ def _without_trailing_ones(value: Tensor) -> list[int]:
 
 def _fill(module: nn.Module, found: State) -> None:
     own = module.state_dict()
-    hollow = any(value.is_meta for value in own.values())
-    if hollow:  # a copy, since tensors read lazily stay tied to their file
+    on_meta = any(value.is_meta for value in own.values())
+    if on_meta:  # a copy, since tensors read lazily stay tied to their file
         found = {key: value.to(own[key].dtype, copy=True) for key, value in found.items()}
     with torch.no_grad():
-        module.load_state_dict(found, strict=False, assign=hollow)
+        module.load_state_dict(found, strict=False, assign=on_meta)
     tensors = [*module.named_parameters(), *module.named_buffers()]
     left = [name for name, value in tensors if value.is_meta]
     if left:

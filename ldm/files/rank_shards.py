@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.digest import sha256
-from ldm.files.lazy_tensor import Run, Spread, covers
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers
 from ldm.files.write import pour_safetensors
 
 ENTRY = "shards"
@@ -92,9 +92,9 @@ class Shards:
                 found.setdefault(place, []).append(Run(int(start), _Stored(opened, key)))
         return found
 
-    def tensor(self, place: str, like: Tensor) -> Spread:
+    def tensor(self, place: str, like: Tensor) -> LazyShardedTensor:
         """The tensor at `place`, in the shape of `like`, which stands for it. `Fault` MOD02 if it is not all there."""
-        tensor = Spread(like.shape, like.dtype, self.runs.get(place, ()))
+        tensor = LazyShardedTensor(like.shape, like.dtype, self.runs.get(place, ()))
         if not covers([run.bounds for run in tensor.runs], tensor.numel()):
             raise not_whole(self.folder, f"parts of {place} are missing")
         return tensor
@@ -115,7 +115,7 @@ class _Stored:
 
 
 def with_tensors(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """`content` of the checkpoint at `path` with its tensors: those beside it as `Spread`, read when they are needed.
+    """`content` of the checkpoint at `path` with its tensors: those beside it as `LazyShardedTensor`, read when needed.
 
     An ordinary checkpoint is as it was. Raises `Fault` MOD02 if files beside it are missing or are not of it; whether
     they are what was written is for `Shards.differ` to tell.
@@ -129,17 +129,17 @@ def with_tensors(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def pour_shard(file: Any, content: Mapping[str, Any]) -> dict[str, list[tuple[int, int]]]:
-    """Write the runs of all `Spread` tensors in `content` that are here; returns {place: (start, end) of each}."""
-    runs = {place: tensor.runs for place, tensor in tensors_in(content) if isinstance(tensor, Spread)}
+    """Write the runs of all `LazyShardedTensor`s in `content` that are here; returns {place: (start, end) of each}."""
+    runs = {place: tensor.runs for place, tensor in tensors_in(content) if isinstance(tensor, LazyShardedTensor)}
     pieces: dict[str, Any] = {f"{place}@{run.start}": run.elements for place, own in runs.items() for run in own}
     pour_safetensors(file, pieces)
     return {place: [run.bounds for run in own] for place, own in runs.items()}
 
 
 def without_tensors(content: Mapping[str, Any]) -> dict[str, Any]:
-    """`content` with stand-ins on the meta device for `Spread` tensors."""
+    """`content` with stand-ins on the meta device for `LazyShardedTensor` tensors."""
     stand_in = lambda _, tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")  # noqa: E731
-    small: dict[str, Any] = replaced(content, lambda tensor: isinstance(tensor, Spread), stand_in)
+    small: dict[str, Any] = replaced(content, lambda tensor: isinstance(tensor, LazyShardedTensor), stand_in)
     return small
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from ldm.errors import Fault
-from ldm.files.lazy_tensor import Spread
+from ldm.files.lazy_tensor import LazyShardedTensor
 from ldm.files.notes import require_plausible
 from ldm.files.pickles import require_bounded
 from ldm.files.rank_shards import Shards, not_whole, with_tensors
@@ -158,7 +158,7 @@ def _named(content: Mapping[Any, Any], path: Path) -> State:
 
 def _is_stored(tensor: Tensor) -> bool:
     """Whether a tensor has its numbers, each in a place of its own: a stride of 0 makes terabytes out of one number."""
-    if tensor.is_meta or isinstance(tensor, Spread):
+    if tensor.is_meta or isinstance(tensor, LazyShardedTensor):
         return True
     if tensor.layout != torch.strided or tensor.is_quantized:
         return False

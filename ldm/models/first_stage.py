@@ -13,7 +13,7 @@ from ldm.files.state import State
 from ldm.keys.parts import FIRST_STAGE, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
-from ldm.modules.meta_init import hollow, is_hollow
+from ldm.modules.meta_init import is_meta_init, meta_init
 from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
 from ldm.modules.overflow import outside_float16
 
@@ -31,11 +31,11 @@ class FirstStage:
 
     def build_network(self, config: Mapping[str, Any], path: str | None, ignore_keys: Sequence[str] = ()) -> None:
         """Build what `library_config` gave, and fill it from `path` if there is one; `Fault` MOD01 to MOD05."""
-        with hollow() if path and not ignore_keys else nullcontext():
+        with meta_init() if path and not ignore_keys else nullcontext():
             self.network = build_autoencoder(config)
         keys = self.network.state_dict()
         self.table = KeyTable(compvis_autoencoder_names(keys), "network", old_autoencoder_names(keys))
-        if path and not is_hollow():
+        if path and not is_meta_init():
             source = find_source(path, "vae")
             refuse_other_shape(config, source.config, path)
             load_part(

@@ -7,11 +7,11 @@ from contextvars import ContextVar
 import torch
 from torch import nn
 
-_HOLLOW: ContextVar[bool] = ContextVar("hollow", default=False)
+_META_INIT: ContextVar[bool] = ContextVar("meta_init", default=False)
 
 
 @contextmanager
-def hollow() -> Iterator[None]:
+def meta_init() -> Iterator[None]:
     """Within it, modules get parameters on the meta device, and those of this project read no weights.
 
     Buffers are real, because those that are not stored (positions, schedules) would never be filled. Building Stable
@@ -24,18 +24,18 @@ def hollow() -> Iterator[None]:
             param = nn.Parameter(param.data.to("meta"), requires_grad=param.requires_grad)
         register(self, name, param)
 
-    token = _HOLLOW.set(True)
+    token = _META_INIT.set(True)
     nn.Module.register_parameter = without_memory  # type: ignore[method-assign]
     try:
         yield
     finally:
         nn.Module.register_parameter = register  # type: ignore[method-assign]
-        _HOLLOW.reset(token)
+        _META_INIT.reset(token)
 
 
-def is_hollow() -> bool:
+def is_meta_init() -> bool:
     """Whether a module that is being built should leave its weights alone."""
-    return _HOLLOW.get()
+    return _META_INIT.get()
 
 
 def give_memory(module: nn.Module) -> None:

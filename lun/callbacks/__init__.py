@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "AtStepBoundary": "boundary",
-    "FollowPosition": "position",
-    "AtomicIO": "atomic",
-    "Checkpoint": "checkpointing",
-    "FinalCheckpoint": "checkpointing",
-    "DiskSpace": "space",
-    "Divergence": "divergence",
-    "Export": "export",
-    "Stops": "stops",
-    "ImageLogger": "images",
-    "EmaSnapshots": "ema_snapshots",
-    "OffloadFrozen": "offload",
-    "SmoothedProgressBar": "progress",
-    "Throughput": "throughput",
+    "AtStepBoundary": "lun.loop.boundary",
+    "FollowPosition": "lun.loop.position",
+    "AtomicIO": "lun.checkpoints.atomic",
+    "Checkpoint": "lun.callbacks.checkpointing",
+    "FinalCheckpoint": "lun.callbacks.checkpointing",
+    "DiskSpace": "lun.callbacks.space",
+    "Divergence": "lun.callbacks.divergence",
+    "Export": "lun.callbacks.export",
+    "Stops": "lun.callbacks.stops",
+    "ImageLogger": "lun.callbacks.images",
+    "EmaSnapshots": "lun.callbacks.ema_snapshots",
+    "OffloadFrozen": "lun.callbacks.offload",
+    "SmoothedProgressBar": "lun.callbacks.progress",
+    "Throughput": "lun.callbacks.throughput",
 }
 
 __all__ = list(_MODULES)
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     """Import a callback when it is first asked for, so that naming this package does not import torch."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.checkpoints.names import check_place, check_template, file_name
-from lun.checkpoints.run_metadata import story_of
+from lun.checkpoints.run_metadata import run_metadata
 from lun.checkpoints.saving import not_finite, relative, run_directory, weights_are_finite
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.position import follower
@@ -108,7 +108,7 @@ class Export(AtStepBoundary):
         state = compvis_names(choose_weights(state, self.ema, run.name).state, run.name)
         unet = unet_of(state)
         facts = facts_of(pl_module, networks_of(pl_module)) if isinstance(pl_module, DDPM) else Facts()
-        facts = replace(facts, metadata=story_of(run, step, weights))
+        facts = replace(facts, metadata=run_metadata(run, step, weights))
         model = Model(state, family_of(unet, run.name) if unet else None, run.name, facts).completed()
         return with_tokenizers(model) if self.to == "diffusers" else model
 

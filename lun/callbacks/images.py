@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from lun.loop.boundary import AtStepBoundary
-from lun.loop.preserved_state import undisturbed
+from lun.loop.preserved_state import preserved_state
 from lun.previews.grid import fitted, grid, layout, to_uint8, write
 from lun.previews.options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
 from lun.previews.prompts import Prompts, drawn_at_once, seeds_of
@@ -135,7 +135,7 @@ class ImageLogger(AtStepBoundary):
             return
         if isinstance(self._prompts.source, str):
             self._drawn = trainer.strategy.broadcast(self._prompts.read_again())
-        with undisturbed(pl_module):
+        with preserved_state(pl_module):
             if val_batch is not None:
                 self._draw_batch(trainer, pl_module, val_batch, "val", step)
             if due and self._train_batch is not None:
@@ -273,7 +273,7 @@ class ImageLogger(AtStepBoundary):
 
 
 def _captions(batch: Any, key: str, count: int) -> list[str] | None:
-    """Those under the pictures of a batch; None where it has none, and for rows, which tell their own story."""
+    """Those under the pictures of a batch; None where it has none, and for rows, which show several steps of one."""
     captions = batch.get("caption") if isinstance(batch, Mapping) and "_row" not in key else None
     return list(captions[:count]) if captions and len(captions) >= count else None
 

@@ -12,7 +12,7 @@ from ldm.files.lazy_tensor import left_spread
 from lun.callbacks.checkpointing import Checkpoint
 from lun.checkpoints.atomic import AtomicIO
 from lun.checkpoints.checkpoint_files import size_on_disk
-from lun.checkpoints.memory_estimate import amount, footprint
+from lun.checkpoints.memory_estimate import amount, memory_estimate
 from lun.checkpoints.saving import run_directory
 from lun.loop.contract import step_of
 
@@ -30,7 +30,7 @@ class DiskSpace(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         with left_spread():  # sizes are the same, and nothing has to be gathered for them
-            size = footprint(pl_module, trainer.optimizers).checkpoint
+            size = memory_estimate(pl_module, trainer.optimizers).checkpoint
         if isinstance(trainer.strategy.checkpoint_io, AtomicIO):
             trainer.strategy.checkpoint_io.expected = size
         directory = run_directory(trainer)

@@ -14,7 +14,7 @@ UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 @dataclass(frozen=True)
-class Footprint:
+class MemoryEstimate:
     """Bytes of the trained weights, of frozen ones with buffers, and of what each trained weight brings along."""
 
     trained: int
@@ -40,14 +40,16 @@ class Footprint:
         return " + ".join(f"{name} {amount(size)}" for name, size in named.items() if size)
 
 
-def footprint(pl_module: LightningModule, optimizers: Iterable[Optimizer]) -> Footprint:
+def memory_estimate(pl_module: LightningModule, optimizers: Iterable[Optimizer]) -> MemoryEstimate:
     """That of a model on this rank. The state that an optimizer does not have yet follows from its settings."""
     optimizers = list(optimizers)
     trained = sum(p.nbytes for p in pl_module.parameters() if p.requires_grad)
     frozen = sum(p.nbytes for p in pl_module.parameters() if not p.requires_grad)
     frozen += sum(buffer.nbytes for buffer in pl_module.buffers())
     state = sum(held(list(optimizer.state.values())) for optimizer in optimizers)
-    return Footprint(trained, frozen, trained, state or sum(map(_to_come, optimizers)), _averages(pl_module, trained))
+    return MemoryEstimate(
+        trained, frozen, trained, state or sum(map(_to_come, optimizers)), _averages(pl_module, trained)
+    )
 
 
 def _to_come(optimizer: Optimizer) -> int:

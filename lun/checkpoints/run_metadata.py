@@ -18,7 +18,7 @@ SIDE = 256
 TAGS = Path("data") / "tag_frequency.json"  # {folder: {tag: count}}
 
 
-def story_of(run: Path, step: int | None, weights: Literal["ema", "raw"]) -> dict[str, str]:
+def run_metadata(run: Path, step: int | None, weights: Literal["ema", "raw"]) -> dict[str, str]:
     """Metadata of weights of step `step` of the run in the directory `run`; what the run did not store is left out.
 
     The keys beginning with `ss_` are kohya's, which model browsers show.

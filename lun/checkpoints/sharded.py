@@ -13,7 +13,7 @@ from typing import Any, cast
 from torch import distributed
 
 from ldm.errors import Fault
-from ldm.files.lazy_tensor import Spread, covers
+from ldm.files.lazy_tensor import LazyShardedTensor, covers
 from ldm.files.rank_shards import ENTRY, ShardFile, Shards, pour_shard, tensors_in, without_tensors
 from lun.checkpoints.checkpoint_files import remove_unnamed
 from lun.checkpoints.manifest import HashedFile
@@ -32,7 +32,7 @@ class Written:
 
 @contextmanager
 def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], None]) -> Iterator[dict[str, Any]]:
-    """Write all ranks' runs of `Spread` tensors in `content` into a new folder beside `path`; collective.
+    """Write all ranks' runs of `LazyShardedTensor` tensors in `content` into a new folder beside `path`; collective.
 
     Within it every file is whole and on disk, and what the block gets is the checkpoint without these tensors, to be
     written by rank 0. If it is not, or a rank cannot write its file, the folder is gone afterwards and the old one
@@ -118,7 +118,7 @@ def _require_all(content: Mapping[str, Any], ranks: list[Written]) -> None:
     for written in ranks:
         for place, bounds in written.places.items():
             held.setdefault(place, []).extend(bounds)
-    spread = {place: tensor for place, tensor in tensors_in(content) if isinstance(tensor, Spread)}
+    spread = {place: tensor for place, tensor in tensors_in(content) if isinstance(tensor, LazyShardedTensor)}
     for place, tensor in spread.items():
         if not covers(sorted(held.get(place, ())), tensor.numel()):
             raise Fault(

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
-from lun.checkpoints.memory_estimate import Footprint, amount, footprint
+from lun.checkpoints.memory_estimate import MemoryEstimate, amount, memory_estimate
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def out_of_memory(trainer: Trainer, model: LightningModule, batch_size: int, accumulate: int) -> Fault:
     """DEV02 for a fit that ran out of memory, whatever it had built by then."""
-    sizes = footprint(model, trainer.optimizers)
+    sizes = memory_estimate(model, trainer.optimizers)
     device, own = model.device, _in_use(model.device)
     return Fault(
         "DEV02",
@@ -34,7 +34,7 @@ def out_of_memory(trainer: Trainer, model: LightningModule, batch_size: int, acc
     )
 
 
-def remedies(trainer: Trainer, sizes: Footprint, batch_size: int, accumulate: int) -> Iterator[str]:
+def remedies(trainer: Trainer, sizes: MemoryEstimate, batch_size: int, accumulate: int) -> Iterator[str]:
     """Settings that save memory, those that change nothing of the result first."""
     if batch_size > 1 and batch_size % 2 == 0:
         half, twice = batch_size // 2, 2 * accumulate

@@ -46,7 +46,7 @@ def micro_batches(trainer: Trainer, pl_module: LightningModule) -> int:
     return int(getattr(pl_module, "accumulate_grad_batches", 1))
 
 
-def seat(trainer: Trainer, pl_module: LightningModule, step: int, optimizer_steps: int) -> None:
+def restore_loop_counters(trainer: Trainer, pl_module: LightningModule, step: int, optimizer_steps: int) -> None:
     """Make Lightning count on from `step` completed windows.
 
     optimizer_steps   its own count of optimizer steps by then, which is `step` unless a module steps several optimizers

@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lun.loop.contract import data_of, model_of, step_of
-from lun.loop.lightning_internals import micro_batches, seat
+from lun.loop.lightning_internals import micro_batches, restore_loop_counters
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +57,11 @@ class FollowPosition(Callback):
             log.warning("this run used %d CPU threads, now %d: last bits may differ", ours["threads"], threads)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Seat Lightning's counters; a run that has reached `max_steps` then ends without another step."""
+        """Tell Lightning where training stands; a run that has reached `max_steps` then ends without another step."""
         step = step_of(pl_module)
-        seat(trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps)
+        restore_loop_counters(
+            trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps
+        )
         self.dirty = False
         self._running = running_statistics(pl_module)
         if 0 <= trainer.max_steps <= step:

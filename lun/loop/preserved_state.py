@@ -9,7 +9,7 @@ from torch import nn
 
 
 @contextmanager
-def undisturbed(module: nn.Module) -> Iterator[None]:
+def preserved_state(module: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; afterwards each part's mode and all random states are what they were.
 
     Modes are kept part by part, since a frozen first stage stays in evaluation mode while the network trains.

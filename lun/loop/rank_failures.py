@@ -14,10 +14,10 @@ _LOST = ("Connection closed by peer", "Connection reset by peer", "Timed out wai
 
 def another_rank_failed(trainer: Trainer) -> Fault:
     """TRN03, with the newest whole file."""
-    return lost_peer(Path(trainer.default_root_dir), trainer.global_rank)
+    return rank_failure(Path(trainer.default_root_dir), trainer.global_rank)
 
 
-def lost_peer(run: Path, rank: int) -> Fault:
+def rank_failure(run: Path, rank: int) -> Fault:
     """TRN03 on `rank` of the run in the directory `run`."""
     saved = last_saved(run)
     kept = saved.relative_to(run).as_posix() if saved else None

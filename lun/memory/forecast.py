@@ -88,7 +88,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
 
 def build(model: DDPM) -> None:
     """The networks of a model with the memory that they take on a card; nothing is read."""
-    networks = {name: part.build_hollow() for name, part in model.part_recipes().items()}
+    networks = {name: part.build_on_meta() for name, part in model.part_recipes().items()}
     for network in networks.values():
         give_memory(network)
         normalise_in_full(network)

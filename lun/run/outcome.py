@@ -18,7 +18,7 @@ from lun.console.out_of_memory import is_out_of_memory, out_of_memory
 from lun.console.report import OUR_FAULT, exit_code
 from lun.data.loader import lost_worker
 from lun.data.order.sampler import Window
-from lun.loop.rank_failures import is_from_another_rank, lost_peer
+from lun.loop.rank_failures import is_from_another_rank, rank_failure
 from lun.program import as_started
 from lun.run.requeue import requeue
 from lun.run_dir.directory import RunDirectory
@@ -75,7 +75,7 @@ class Outcome:
         if is_out_of_memory(error):
             return out_of_memory(self.trainer, self.model, self.window.batch_size, self.window.accumulate)
         if self.trainer.world_size > 1 and is_from_another_rank(error):
-            return lost_peer(self.run.path, self.trainer.global_rank)
+            return rank_failure(self.run.path, self.trainer.global_rank)
         if fault := fault_of(error):
             console.to_file_alone("".join(traceback.format_exception(error)))
             return fault

@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ldm.ema.source import LocalParameters
-from ldm.files.lazy_tensor import Run, Spread, elements_between, is_left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
 from lun.strategies.parts import share_of_parameters
 
 
@@ -30,7 +30,7 @@ class Shards:
     def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         like = self._sharded()
         if is_left_spread():
-            return {name: spread(part, like[name]) for name, part in parts.items()}
+            return {name: lazy_shard(part, like[name]) for name, part in parts.items()}
         return whole_on_first_rank({name: _joined(part, like[name]) for name, part in parts.items()})
 
     def own(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -58,7 +58,7 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
     state = module.state_dict()
     if not is_left_spread():
         return whole_on_first_rank(state)
-    held = {name: spread(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
+    held = {name: lazy_shard(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
     frozen = share_of_parameters(module, {name: value for name, value in state.items() if name not in held})
     return {name: held[name] if name in held else frozen[name] for name in state}
 
@@ -74,11 +74,11 @@ def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def spread(part: Tensor, like: DTensor) -> Spread:
+def lazy_shard(part: Tensor, like: DTensor) -> LazyShardedTensor:
     """The tensor of which `part` is this rank's, as `like` is laid out; copies of shards share the work."""
     (start, length), copy, copies = own_run(like), *_copy(like)
     first, last = length * copy // copies, length * (copy + 1) // copies
-    return Spread(like.shape, part.dtype, [Run(start + first, part.detach().reshape(-1)[first:last])])
+    return LazyShardedTensor(like.shape, part.dtype, [Run(start + first, part.detach().reshape(-1)[first:last])])
 
 
 def own_run(like: DTensor) -> tuple[int, int]:
@@ -121,7 +121,9 @@ def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
     named = {(index, key): v for index, entry in stored["state"].items() for key, v in entry.items()}
     tensors = {str(place): value for place, value in named.items() if isinstance(value, DTensor)}
     if is_left_spread():
-        whole: Mapping[str, Tensor] = {place: spread(tensor.to_local(), tensor) for place, tensor in tensors.items()}
+        whole: Mapping[str, Tensor] = {
+            place: lazy_shard(tensor.to_local(), tensor) for place, tensor in tensors.items()
+        }
     else:
         whole = whole_on_first_rank(tensors)
         if distributed.get_rank() != 0:

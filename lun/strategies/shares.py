@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ldm.ema.source import LocalParameters
-from ldm.files.lazy_tensor import Run, Spread, is_left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, is_left_spread
 
 
 class Shares:
@@ -49,8 +49,8 @@ class Shares:
         return found
 
     @staticmethod
-    def _left(name: str, shape: torch.Size, dtype: torch.dtype, parts: Mapping[str, Tensor]) -> Spread:
-        return Spread(shape, dtype, [Run(0, parts[name].detach().reshape(-1))] if name in parts else [])
+    def _left(name: str, shape: torch.Size, dtype: torch.dtype, parts: Mapping[str, Tensor]) -> LazyShardedTensor:
+        return LazyShardedTensor(shape, dtype, [Run(0, parts[name].detach().reshape(-1))] if name in parts else [])
 
     def _all(self) -> ItemsView[str, Tensor]:
         return self._parameters.tensors().items()

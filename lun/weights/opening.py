@@ -18,9 +18,9 @@ from ldm.files.source import find_weights
 from ldm.keys.averaged import Choice, choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.models.diffusion.ddpm import DDPM
-from ldm.models.diffusion.facts import facts_of, hollow_networks
+from ldm.models.diffusion.facts import facts_of, networks_on_meta
 from ldm.util import instantiate_from_config
-from lun.checkpoints.run_metadata import story_of
+from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
@@ -67,8 +67,8 @@ def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
     run = RunDirectory.around(file, "checkpoints")
     facts = (_facts_of_run(run) if run else None) or _facts_of_file(model, content, file)
     if run:
-        story = story_of(run.path, _step(content), "ema" if choice.averaged else "raw")
-        facts = replace(facts, metadata=story)
+        metadata = run_metadata(run.path, _step(content), "ema" if choice.averaged else "raw")
+        facts = replace(facts, metadata=metadata)
     model = replace(model, facts=replace(facts, exact=not training))
     return model.completed()
 
@@ -101,7 +101,7 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
     config = read_stored(run.resolved_config)
     try:
         model = instantiate_from_config(config["model"])
-        return facts_of(model, hollow_networks(model)) if isinstance(model, DDPM) else None
+        return facts_of(model, networks_on_meta(model)) if isinstance(model, DDPM) else None
     except Fault as fault:
         log.warning("the config of %s was not used: %s", run.path, fault.what)
         return None

@@ -48,7 +48,7 @@ def test_a_model_config_builds_the_public_network(name: str, repo_root: Path) ->
     model = model_of(name, repo_root)
     found = []
     for part in model.part_recipes().values():
-        network = part.build_hollow()
+        network = part.build_on_meta()
         disk = network.to_disk(dict(network.state_dict()))
         if part.prefix == "model.diffusion_model.":
             assert unet_family(disk) is family

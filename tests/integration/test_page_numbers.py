@@ -69,7 +69,7 @@ def shipped(*keys: str) -> object:
 def unet_size() -> float:
     model = instantiate_from_config(config_of([ROOT / "configs/models/sd15.yaml"], DEMO / "data/train")["model"])
     (part,) = [part for part in model.part_recipes().values() if part.prefix == UNET]
-    return round(sum(weight.numel() for weight in part.build_hollow().parameters()) / 1e6, 1)
+    return round(sum(weight.numel() for weight in part.build_on_meta().parameters()) / 1e6, 1)
 
 
 # The page, its words around the number, and what they say.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.compvis import averaged, config_of, full_size, hollow_file, random_checkpoint
+from support.compvis import averaged, config_of, file_of_zeros, full_size, random_checkpoint
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
@@ -188,7 +188,7 @@ def shipped(name: str, data: Path) -> dict[str, Any]:
 def test_another_family_is_one_message_that_names_its_config(
     lun: Lun, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], built: str, given: str, named: str
 ) -> None:
-    path = hollow_file(tmp_path / "given.safetensors", full_size(shipped(given, pictures)))
+    path = file_of_zeros(tmp_path / "given.safetensors", full_size(shipped(given, pictures)))
     files = [str(CONFIGS / file) for file in ("training-txt2img.yaml", f"models/{built}.yaml")]
     line = ["--base", *files, "--data_root", str(pictures), "--accelerator", "cpu", "--init-from", str(path)]
     assert lun(*line, "-t", "--logdir", str(tmp_path / "logs"), base=False) == 4
@@ -205,7 +205,7 @@ def test_another_family_is_one_message_that_names_its_config(
 @pytest.mark.slow
 def test_a_full_size_checkpoint_is_loaded_whole(pictures: Path, tmp_path: Path) -> None:
     config = shipped("sd15", pictures)
-    path = hollow_file(tmp_path / "sd.safetensors", full_size(config))
+    path = file_of_zeros(tmp_path / "sd.safetensors", full_size(config))
     assert open_checkpoint(path).describe().family is SD1
     config["model"]["params"]["ckpt_path"] = str(path)
     model: LatentDiffusion = instantiate_from_config(config["model"])

@@ -251,9 +251,9 @@ def test_a_full_size_1x_comes_back_byte_for_byte_and_takes_no_memory_of_its_size
         )
         vae = AutoencoderKL(**VAE | {"block_out_channels": [128, 256, 512, 512]})
         text = CLIPTextModel(CLIPTextConfig(**CLIP_L_CONFIG, vocab_size=49408))
-        hollow = file_of(Networks(unet, vae, [text]), "sd1")
-    positions = next(key for key in hollow if key.endswith("position_ids"))
-    state = {key: torch.randn(value.shape).half() * 0.02 for key, value in hollow.items()}
+        on_meta = file_of(Networks(unet, vae, [text]), "sd1")
+    positions = next(key for key in on_meta if key.endswith("position_ids"))
+    state = {key: torch.randn(value.shape).half() * 0.02 for key, value in on_meta.items()}
     state[positions] = torch.arange(77)[None]
     assert sum(value.numel() for value in state.values()) == 859_520_964 + 83_653_863 + 123_060_557
     write_safetensors(tmp_path / "in.safetensors", state)

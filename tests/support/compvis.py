@@ -29,7 +29,7 @@ def random_checkpoint(config: dict[str, Any], seed: int = 0) -> dict[str, Tensor
     state: dict[str, Tensor] = {}
     generator = torch.Generator().manual_seed(seed)
     for part in model.part_recipes().values():
-        network = part.build_hollow()
+        network = part.build_on_meta()
         give_memory(network)
         for parameter in network.parameters():
             torch.nn.init.normal_(parameter, std=0.05, generator=generator)
@@ -48,7 +48,7 @@ def averaged(state: dict[str, Tensor], by: float = 1.0) -> dict[str, Tensor]:
     return found | {"model_ema.decay": torch.tensor(0.9999), "model_ema.num_updates": torch.tensor(7)}
 
 
-def hollow_file(path: Path, state: Mapping[str, Tensor]) -> Path:
+def file_of_zeros(path: Path, state: Mapping[str, Tensor]) -> Path:
     """A .safetensors file of zeros that takes no room on disk, whatever the size of its tensors (fp16)."""
     entries, offset = {}, 0
     for name, value in state.items():
@@ -68,7 +68,7 @@ def full_size(config: dict[str, Any]) -> dict[str, Tensor]:
     model: LatentDiffusion = instantiate_from_config(config["model"])
     state: dict[str, Tensor] = {}
     for part in model.part_recipes().values():
-        network = part.build_hollow()
+        network = part.build_on_meta()
         prefix = getattr(network, "disk_prefix", part.prefix)
         state |= {prefix + key: value for key, value in network.to_disk(dict(network.state_dict())).items()}
     return state

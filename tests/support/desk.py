@@ -11,7 +11,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 from support import bitsandbytes_stub
-from support.compvis import config_of, full_size, hollow_file
+from support.compvis import config_of, file_of_zeros, full_size
 from support.pages import ROOT
 from support.runs import TINY, make_pictures
 from support.small import single_file
@@ -72,7 +72,7 @@ class Desk:
         """What the hub would give for a model of configs/models: a file of its names and shapes that takes no room."""
         file = self.at / "models" / f"{model}.safetensors"
         if not file.exists():
-            hollow_file(file, full_size(config_of([ROOT / "configs/models" / f"{model}.yaml"], self.flat)))
+            file_of_zeros(file, full_size(config_of([ROOT / "configs/models" / f"{model}.yaml"], self.flat)))
         return file
 
     def _code(self) -> None:

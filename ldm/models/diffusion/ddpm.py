@@ -294,12 +294,12 @@ class LatentDiffusion(DDPM):
         return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
-        return self._in_a_void(self.conditioner.on(captions, self._pixels(sides)), len(captions))
+        return self._fully_masked(self.conditioner.on(captions, self._pixels(sides)), len(captions))
 
     def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:
-        return self._in_a_void(self.conditioner.away_from(negatives, self._pixels(sides)), len(negatives))
+        return self._fully_masked(self.conditioner.away_from(negatives, self._pixels(sides)), len(negatives))
 
-    def _in_a_void(self, told: Conditioning, count: int) -> Conditioning:
+    def _fully_masked(self, told: Conditioning, count: int) -> Conditioning:
         return told._replace(concat=nothing_around(self, count)) if self.mask else told
 
     def _pixels(self, sides: Sides | None) -> Pixels:

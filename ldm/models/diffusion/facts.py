@@ -46,7 +46,7 @@ def networks_of(model: DDPM) -> dict[str, nn.Module]:
     return found | ({"UNet": model.model.diffusion_model} if model.model is not None else {})
 
 
-def hollow_networks(model: DDPM) -> dict[str, nn.Module]:
+def networks_on_meta(model: DDPM) -> dict[str, nn.Module]:
     """The UNet and the first stage that `model` would build, without memory and without reading weights."""
     parts = {name: part for name, part in model.part_recipes().items() if name != "text encoder"}
-    return {name: part.build_hollow() for name, part in parts.items()}
+    return {name: part.build_on_meta() for name, part in parts.items()}

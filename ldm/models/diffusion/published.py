@@ -45,7 +45,7 @@ def build_published(model: Model) -> LatentDiffusion:
         mask=RandomRectangles() if _input_channels(model) == INPAINTING_CHANNELS else None,
     )
     parts = built.part_recipes()
-    networks = {name: part.build_hollow() for name, part in parts.items()}
+    networks = {name: part.build_on_meta() for name, part in parts.items()}
     found = split_parts(model.state)
     for name, part in parts.items():
         load_part(networks[name], part.among(found), model.source)

@@ -17,7 +17,7 @@ from ldm.files.sniff import sniff
 from ldm.files.source import find_weights
 from ldm.files.state import State
 from ldm.keys.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
-from ldm.modules.meta_init import give_memory, hollow
+from ldm.modules.meta_init import give_memory, meta_init
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ class Part:
         network: nn.Module = instantiate_from_config(self.recipe)
         return network
 
-    def build_hollow(self) -> nn.Module:
+    def build_on_meta(self) -> nn.Module:
         """The same network without memory for its parameters: nothing is read, no weights are drawn."""
-        with hollow():
+        with meta_init():
             return self.build()
 
     @property
@@ -134,7 +134,7 @@ def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Modu
     checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
     fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
     whole = [name for name, state in fed.items() if not start.left_out(parts[name], state)]
-    networks = {name: part.build_hollow() if name in whole else part.build() for name, part in parts.items()}
+    networks = {name: part.build_on_meta() if name in whole else part.build() for name, part in parts.items()}
     for name in networks.keys() - fed.keys():
         if networks[name].loaded_from:
             log.info("weights  %s from %s", name, networks[name].loaded_from)
@@ -150,7 +150,7 @@ def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Modu
 
 def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
     """Build the parts for a resumed run, which restores every one of their tensors: they hold nothing yet."""
-    networks = {name: part.build_hollow() for name, part in parts.items()}
+    networks = {name: part.build_on_meta() for name, part in parts.items()}
     for network in networks.values():
         give_memory(network)
     return networks
@@ -158,7 +158,7 @@ def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
 
 def count_parameters(part: Part) -> int:
     """Parameters of a part; nothing is read and no memory taken."""
-    return sum(p.numel() for p in part.build_hollow().parameters())
+    return sum(p.numel() for p in part.build_on_meta().parameters())
 
 
 def _fill(checkpoint: Checkpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
@@ -202,7 +202,7 @@ def averaged_unet(raw: State, ema: State, network: Any, source: str) -> State:
 
 
 def _require_fit(checkpoint: Checkpoint, part: Part, state: State, ignore: Sequence[str]) -> None:
-    network = part.build_hollow()
+    network = part.build_on_meta()
     _, comparison = fit(network, state, ignore)
     if comparison.fits:
         return

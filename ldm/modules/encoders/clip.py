@@ -18,7 +18,7 @@ from ldm.keys.table import KeyTable
 from ldm.keys.text_encoders import BELOW, compvis_clip_names, folder_clip_names
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
-from ldm.modules.meta_init import hollow, is_hollow
+from ldm.modules.meta_init import is_meta_init, meta_init
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
@@ -56,13 +56,13 @@ class FrozenCLIPEmbedder(nn.Module):
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
         self.tokenizer = clip_tokenizer(tokenizer, max_length)
-        own_weights = not (from_scratch or is_hollow())
+        own_weights = not (from_scratch or is_meta_init())
         home = _home(version, weights_needed=own_weights and not ckpt_path)
         weights = ckpt_path or str(home) if own_weights else None
         settings = _text_config(home, config or {})
         self.tokens = CaptionTokens(self.tokenizer, max_length, settings.max_position_embeddings, END)
         self.chunks = self.tokens.chunks
-        with hollow() if weights else nullcontext():
+        with meta_init() if weights else nullcontext():
             self.transformer = CLIPTextModel(settings)
         keys = self.transformer.state_dict()
         self.table = KeyTable(compvis_clip_names(keys), "transformer", aliases=folder_clip_names(keys))

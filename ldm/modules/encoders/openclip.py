@@ -25,7 +25,7 @@ from ldm.keys.text_encoders import (
 )
 from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
-from ldm.modules.meta_init import hollow, is_hollow
+from ldm.modules.meta_init import is_meta_init, meta_init
 
 VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
 BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
@@ -62,8 +62,8 @@ class OpenCLIPText(nn.Module):
         settings = CLIPTextConfig(**{"hidden_act": "gelu", "projection_dim": widths["hidden_size"], **widths})
         self.tokens = CaptionTokens(self.tokenizer, max_length, settings.max_position_embeddings, PADDING)
         self.chunks = self.tokens.chunks
-        loads = weights and not (from_scratch or is_hollow())
-        with hollow() if loads else nullcontext():
+        loads = weights and not (from_scratch or is_meta_init())
+        with meta_init() if loads else nullcontext():
             self.transformer = (CLIPTextModel if self.shortened else CLIPTextModelWithProjection)(settings)
         self.carried = nn.Module()
         for name, shape in _carried_shapes(settings, self.shortened).items():
@@ -173,7 +173,7 @@ def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]
     """open_clip's tensors that transformers' network has no place for."""
     if not shortened:
         return {LOGIT_SCALE: ()}
-    with torch.device("meta"), hollow():
+    with torch.device("meta"), meta_init():
         layer = CLIPTextModel(CLIPTextConfig(**{**settings.to_dict(), "num_hidden_layers": 1}))
         names = stand_ins(open_clip_from_transformers(layer.state_dict()), settings.hidden_size)
     number = settings.num_hidden_layers

@@ -17,7 +17,7 @@ from ldm.keys.parts import CONDITIONER
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
 from ldm.modules.encoders.tokenizer import BUILT_IN
-from ldm.modules.meta_init import hollow, is_hollow
+from ldm.modules.meta_init import is_meta_init, meta_init
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
 
@@ -52,9 +52,9 @@ class SDXLConditioner(nn.Module):
         self.unconditional = unconditional
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
-        loads = not (from_scratch or is_hollow())
+        loads = not (from_scratch or is_meta_init())
         options: dict[str, Any] = {"max_length": max_length, "tokenizer": tokenizer, "from_scratch": True}
-        with hollow() if loads else nullcontext():
+        with meta_init() if loads else nullcontext():
             first = FrozenCLIPEmbedder(layer="hidden", config=clip, **options)
             second = FrozenOpenCLIPEmbedder2(config=open_clip, **options)
         second.tokens.report.done = True  # the first says how many captions are cut

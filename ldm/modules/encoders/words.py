@@ -12,7 +12,7 @@ from ldm.files.source import find_source, require_one_start
 from ldm.files.state import State
 from ldm.keys.parts import COND_STAGE, part_of
 from ldm.modules.encoders.chunks import require_length
-from ldm.modules.meta_init import is_hollow
+from ldm.modules.meta_init import is_meta_init
 
 NO_WORD = 0
 BETWEEN_WORDS = re.compile(r"\W+")
@@ -44,7 +44,7 @@ class HashedWordEmbedder(nn.Module):
         self.embedding = nn.Embedding(buckets, dim)
         self.position = nn.Parameter(0.02 * torch.randn(max_length, dim))
         self.norm = nn.LayerNorm(dim)
-        if ckpt_path and not is_hollow():
+        if ckpt_path and not is_meta_init():
             load_part(self, part_of(find_source(ckpt_path, "text_encoder").read(), COND_STAGE), ckpt_path)
             self.loaded_from = ckpt_path
 

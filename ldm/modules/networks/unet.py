@@ -17,7 +17,7 @@ from ldm.files.state import State
 from ldm.keys.parts import UNET, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.unet import compvis_unet_names
-from ldm.modules.meta_init import hollow, is_hollow
+from ldm.modules.meta_init import is_meta_init, meta_init
 
 
 class UNet(nn.Module):
@@ -40,11 +40,11 @@ class UNet(nn.Module):
         super().__init__()
         _refuse_unknown(config)
         require_one_start(from_scratch, ckpt_path)
-        source = find_source(ckpt_path, "unet") if ckpt_path and not is_hollow() else None
+        source = find_source(ckpt_path, "unet") if ckpt_path and not is_meta_init() else None
         stored = source.config if source else architecture(ckpt_path, "unet") if ckpt_path else {}
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
-        with hollow() if source else nullcontext():
+        with meta_init() if source else nullcontext():
             self.network = _build(config, stored)
         self.table = KeyTable(compvis_unet_names(self.network.state_dict()), attribute="network")
         self.attends = any(".attn2." in key for key in self.network.state_dict())

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ldm.files.lazy_tensor import Run, Spread, elements_between, is_left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Partitions:
             for name in names:
                 piece, run = self.pieces[name], local(self.pieces[name])
                 runs = [Run(piece.start, run.detach())] if run is not None and piece.length else []
-                result[name] = Spread(piece.shape, torch.float32, runs)
+                result[name] = LazyShardedTensor(piece.shape, torch.float32, runs)
             return result
         for name in names:
             piece = self.pieces[name]

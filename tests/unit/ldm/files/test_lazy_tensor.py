@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ldm.files.lazy_tensor import Run, Spread, covers, elements_between, is_left_spread, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers, elements_between, is_left_spread, left_spread
 
 WHOLE = torch.arange(24.0).reshape(4, 6)
 
@@ -25,13 +25,13 @@ class Counted:
         return self.elements[where]
 
 
-def spread(whole: Tensor = WHOLE, *cuts: int) -> Spread:
+def spread(whole: Tensor = WHOLE, *cuts: int) -> LazyShardedTensor:
     ends = [0, *cuts, whole.numel()]
     runs = [Run(a, Counted(whole.reshape(-1)[a:b])) for a, b in itertools.pairwise(ends)]
-    return Spread(whole.shape, whole.dtype, runs[::-1])
+    return LazyShardedTensor(whole.shape, whole.dtype, runs[::-1])
 
 
-def reads(tensor: Spread) -> int:
+def reads(tensor: LazyShardedTensor) -> int:
     return sum(len(run.elements.read) for run in tensor.runs)
 
 
@@ -64,7 +64,7 @@ def test_it_stays_spread_when_it_is_joined_or_gets_another_shape():
         (tensor[:, :, None, None], WHOLE[:, :, None, None]),
         (tensor.detach(), WHOLE),
     ):
-        assert isinstance(made, Spread) and reads(tensor) == 0
+        assert isinstance(made, LazyShardedTensor) and reads(tensor) == 0
         assert made.shape == like.shape and torch.equal(made.whole(), like)
         for run in tensor.runs:
             run.elements.read.clear()
@@ -79,7 +79,7 @@ def test_elements_are_read_no_further_than_asked_for():
 
 
 def test_what_other_ranks_hold_cannot_be_read():
-    tensor = Spread((4, 6), torch.float32, [Run(6, WHOLE.reshape(-1)[6:12])])
+    tensor = LazyShardedTensor((4, 6), torch.float32, [Run(6, WHOLE.reshape(-1)[6:12])])
     assert tensor.between(7, 12).tolist() == [7, 8, 9, 10, 11]
     for wish in (tensor.whole, lambda: tensor + 1, lambda: tensor.between(0, 7), lambda: tensor.between(11, 13)):
         with pytest.raises(RuntimeError, match="not held here"):

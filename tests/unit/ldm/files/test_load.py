@@ -66,7 +66,7 @@ def test_ignored_keys_are_neither_loaded_nor_asked_for() -> None:
     assert torch.equal(target.weight, torch.ones(2, 3))
 
 
-def test_a_hollow_module_gets_weights_of_its_own_dtype_that_train() -> None:
+def test_a_module_on_meta_gets_weights_of_its_own_dtype_that_train() -> None:
     with torch.device("meta"):
         target = nn.Linear(3, 2)
     load_part(target, {"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).half()}, source="x")

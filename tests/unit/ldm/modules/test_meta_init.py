@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ldm.modules.meta_init import give_memory, hollow, is_hollow
+from ldm.modules.meta_init import give_memory, is_meta_init, meta_init
 
 
 class Counting(nn.Module):
@@ -14,16 +14,16 @@ class Counting(nn.Module):
 
 
 def test_parameters_have_no_memory_and_buffers_have() -> None:
-    with hollow():
-        assert is_hollow()
+    with meta_init():
+        assert is_meta_init()
         module = Counting()
-    assert not is_hollow()
+    assert not is_meta_init()
     assert all(parameter.is_meta for parameter in module.parameters())
     assert module.get_buffer("places").tolist() == [0, 1, 2]
 
 
 def test_modules_built_afterwards_are_as_ever() -> None:
-    with hollow():
+    with meta_init():
         Counting()
     assert not any(parameter.is_meta for parameter in Counting().parameters())
 
@@ -32,13 +32,13 @@ def test_no_random_number_is_drawn_for_weights_that_come_from_elsewhere() -> Non
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
-    with hollow():
+    with meta_init():
         nn.Linear(300, 200)
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_memory_comes_with_the_same_shapes_and_freezing() -> None:
-    with hollow():
+    with meta_init():
         module = Counting()
     module.linear.bias.requires_grad_(False)
     give_memory(module)

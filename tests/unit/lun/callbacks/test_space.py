@@ -10,7 +10,7 @@ from ldm.errors import Fault
 from lun.callbacks import Checkpoint, DiskSpace, FinalCheckpoint
 from lun.callbacks.space import files_to_come
 from lun.checkpoints.atomic import AtomicIO
-from lun.checkpoints.memory_estimate import amount, footprint, held
+from lun.checkpoints.memory_estimate import amount, held, memory_estimate
 
 SIZE = 3 * 4 * 4  # four trained numbers of four bytes, and AdamW's two moments
 
@@ -81,18 +81,18 @@ def test_the_last_try_of_the_last_save_does_not_believe_the_system(training, tmp
     assert (tmp_path / "checkpoints/last.ckpt").exists()
 
 
-def test_the_footprint_counts_what_there_is_and_guesses_moments_that_are_not_yet():
+def test_the_memory_estimate_counts_what_there_is_and_guesses_moments_that_are_not_yet():
     module = nn.Sequential(nn.Linear(10, 10, bias=False), nn.Linear(10, 5, bias=False).requires_grad_(False))
     module.register_buffer("mask", torch.ones(3))
     module.model_ema = None
     sgd = torch.optim.SGD(module[0].parameters(), lr=1.0, momentum=0.9)
-    before = footprint(module, [sgd])
+    before = memory_estimate(module, [sgd])
     assert (before.trained, before.frozen, before.gradients, before.optimizer, before.ema) == (400, 212, 400, 400, 0)
-    assert footprint(module, [torch.optim.AdamW(module[0].parameters())]).optimizer == 800
-    assert footprint(module, [torch.optim.SGD(module[0].parameters(), lr=1.0)]).optimizer == 0
+    assert memory_estimate(module, [torch.optim.AdamW(module[0].parameters())]).optimizer == 800
+    assert memory_estimate(module, [torch.optim.SGD(module[0].parameters(), lr=1.0)]).optimizer == 0
     module[0](torch.ones(10)).sum().backward()
     sgd.step()
-    assert footprint(module, [sgd]).optimizer == 400
+    assert memory_estimate(module, [sgd]).optimizer == 400
     assert before.lines() == ("weights 400 bytes + gradients 400 bytes + optimizer 400 bytes + frozen parts 212 bytes")
 
 
@@ -100,7 +100,7 @@ def test_the_estimate_is_near_the_file_that_is_written(tmp_path):
     module = nn.Linear(500, 500)
     module.model_ema = None
     adamw = torch.optim.AdamW(module.parameters())
-    estimate = footprint(module, [adamw]).checkpoint
+    estimate = memory_estimate(module, [adamw]).checkpoint
     module(torch.ones(500)).sum().backward()
     adamw.step()
     AtomicIO().save_checkpoint({"state_dict": module.state_dict(), "optimizer": adamw.state_dict()}, tmp_path / "a")

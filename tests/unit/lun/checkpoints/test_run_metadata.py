@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lun.checkpoints.run_metadata import LARGEST_THUMBNAIL, story_of, thumbnail
+from lun.checkpoints.run_metadata import LARGEST_THUMBNAIL, run_metadata, thumbnail
 from lun.previews.grid import grid, layout
 from lun.previews.samples import SampleRecord
 
@@ -46,7 +46,7 @@ def opened(url: str) -> Image.Image:
 
 
 def test_name_config_seed_and_step_are_told(run: Path) -> None:
-    told = story_of(run, 4, "ema")
+    told = run_metadata(run, 4, "ema")
     told.pop("modelspec.thumbnail")
     assert told == {
         "lun.run": "2026_pony",
@@ -60,7 +60,7 @@ def test_name_config_seed_and_step_are_told(run: Path) -> None:
 
 
 def test_a_run_that_stored_nothing_tells_its_name(tmp_path: Path) -> None:
-    assert story_of(tmp_path / "old", None, "raw") == {
+    assert run_metadata(tmp_path / "old", None, "raw") == {
         "lun.run": "old",
         "lun.weights": "raw",
         "ss_output_name": "old",
@@ -75,7 +75,7 @@ def test_tags_are_told_where_the_run_counted_them(run: Path, place: str) -> None
         (run / "data" / "tag_frequency.json").write_text(json.dumps(tags))
     else:
         (run / "run.json").write_text(json.dumps({"data": {"tag_frequency": tags}}))
-    assert json.loads(story_of(run, 4, "ema")["ss_tag_frequency"]) == tags
+    assert json.loads(run_metadata(run, 4, "ema")["ss_tag_frequency"]) == tags
 
 
 @pytest.mark.parametrize(("step", "expected"), [(4, "green"), (3, "red"), (None, "green"), (0, "black")])

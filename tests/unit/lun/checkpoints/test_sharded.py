@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.families.whole_checkpoint import open_checkpoint
-from ldm.files.lazy_tensor import Run, Spread, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, left_spread
 from ldm.files.read import read_content, read_outline
 from lun.checkpoints import sharded
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, spoilt, unreadable
@@ -41,7 +41,7 @@ def part_of(rank: int, first: float = 1 / 3) -> Callable[[Tensor], Tensor]:
     def share(whole: Tensor) -> Tensor:
         cut = int(whole.numel() * first)
         start, end = (0, cut) if rank == 0 else (cut, whole.numel())
-        return Spread(whole.shape, whole.dtype, [Run(start, whole.reshape(-1)[start:end])])
+        return LazyShardedTensor(whole.shape, whole.dtype, [Run(start, whole.reshape(-1)[start:end])])
 
     return share
 

@@ -14,7 +14,7 @@ from ldm.files.sniff import bare_pickle
 from ldm.modules.losses.lpips import no_features
 from lun.cli.parser import parse
 from lun.data.index.missing_data import check_folder
-from lun.loop.rank_failures import lost_peer
+from lun.loop.rank_failures import rank_failure
 from lun.program import as_started
 from lun.run.session import Session
 from lun.run_dir.resume import find_checkpoint
@@ -113,7 +113,7 @@ def test_the_words_come_back_from_every_line_that_is_printed_to_be_pasted(name, 
     assert shells(fix_of(lambda: find_checkpoint(str(file))), "--resume") == ["--resume", str(run)]
     other = file.with_name("other.ckpt")
     assert shells(fix_of(lambda: find_checkpoint(str(other))), "--resume")[1] in (str(run), str(file))
-    assert shells(lost_peer(run, 0).fix, "--resume")[1] == str(file)
+    assert shells(rank_failure(run, 0).fix, "--resume")[1] == str(file)
     assert shells(bare_pickle(file).fix, "python -m")[3] == str(file)
     assert shells(fix_of(lambda: check_folder(tmp_path / "data" / f"{name} picture")), "--data_root")[1] == str(folder)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / name))

@@ -1,7 +1,7 @@
 import pytest
 
 from ldm.errors import Fault
-from lun.loop.lightning_internals import INSIDES, inside, seat, silence_sigterm
+from lun.loop.lightning_internals import INSIDES, inside, restore_loop_counters, silence_sigterm
 
 
 def test_every_inner_counter_that_is_touched_exists_in_this_lightning(training):
@@ -17,14 +17,14 @@ def test_a_counter_that_is_gone_is_a_fault_that_names_it(training):
 
 def test_the_step_count_of_lightning_is_the_one_it_is_seated_at(training):
     tiny = training(9, accumulate=3).fit()
-    seat(tiny.trainer, tiny.module, step=5, optimizer_steps=5)
+    restore_loop_counters(tiny.trainer, tiny.module, step=5, optimizer_steps=5)
     assert tiny.trainer.global_step == 5
     assert tiny.trainer.fit_loop.total_batch_idx == 14
 
 
 def test_two_hand_driven_optimizers_are_seated_at_their_sum(training):
     tiny = training(2, manual=True).fit()
-    seat(tiny.trainer, tiny.module, step=5, optimizer_steps=10)
+    restore_loop_counters(tiny.trainer, tiny.module, step=5, optimizer_steps=10)
     assert tiny.trainer.global_step == 10
 
 

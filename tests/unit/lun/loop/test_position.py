@@ -77,7 +77,7 @@ def assert_same(actual, expected, path=""):
 
 
 def test_without_the_seating_validations_move(training, tmp_path, monkeypatch):
-    monkeypatch.setattr("lun.loop.position.seat", lambda *_: None)
+    monkeypatch.setattr("lun.loop.position.restore_loop_counters", lambda *_: None)
     _, _, validated = run_chain(training, tmp_path, (3,), validate_every=2)
     assert validated != [2, 4, 6]
 

@@ -6,21 +6,21 @@ import pytest
 import torch
 from torch import nn
 
-from lun.loop.preserved_state import undisturbed
+from lun.loop.preserved_state import preserved_state
 
 
 def test_each_part_gets_back_its_own_mode():
     model = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.Dropout()))
     model.train()
     model[0].eval()
-    with undisturbed(model):
+    with preserved_state(model):
         assert not any(part.training for part in model.modules())
     assert [part.training for part in model.modules()] == [True, False, True, True]
 
 
 def test_modes_come_back_after_an_error():
     model = nn.Linear(1, 1).train()
-    with pytest.raises(ValueError), undisturbed(model):
+    with pytest.raises(ValueError), preserved_state(model):
         raise ValueError
     assert model.training
 
@@ -32,13 +32,13 @@ def test_random_states_are_as_if_nothing_was_drawn():
     expected = torch.rand(3).tolist(), random.random()
     torch.manual_seed(1)
     random.seed(1)
-    with undisturbed(model):
+    with preserved_state(model):
         torch.rand(9)
         random.random()
     assert (torch.rand(3).tolist(), random.random()) == expected
 
 
 def test_no_gradients_are_recorded():
-    with undisturbed(nn.Linear(1, 1)):
+    with preserved_state(nn.Linear(1, 1)):
         assert not torch.is_grad_enabled()
     assert torch.is_grad_enabled()

@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from ldm.files.lazy_tensor import Run, Spread, covers, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers, left_spread
 from lun.strategies import shards
 
 
@@ -42,11 +42,11 @@ def test_ranks_together_hold_each_element_once(
     for rank in range(copies * parts):
         as_rank(rank, copies * parts)
         like = spread_over(whole, copies, parts)
-        held = shards.spread(like.to_local(), like)
-        assert held.shape == whole.shape and type(held) is Spread
+        held = shards.lazy_shard(like.to_local(), like)
+        assert held.shape == whole.shape and type(held) is LazyShardedTensor
         runs += held.runs
     assert covers(sorted(run.bounds for run in runs), whole.numel())
-    assert torch.equal(Spread(shape, whole.dtype, runs).whole(), whole)
+    assert torch.equal(LazyShardedTensor(shape, whole.dtype, runs).whole(), whole)
 
 
 @pytest.mark.parametrize("rank", range(3))
@@ -56,7 +56,7 @@ def test_a_whole_tensor_is_cut_as_torch_cuts_it(as_rank: Callable[[int, int], No
     like = spread_over(torch.zeros(7, 2), 1, 3)
     expected = spread_over(whole, 1, 3).to_local()
     row = whole.reshape(-1)
-    for given in (whole, Spread((7, 2), whole.dtype, [Run(0, row[:5]), Run(5, row[5:])])):
+    for given in (whole, LazyShardedTensor((7, 2), whole.dtype, [Run(0, row[:5]), Run(5, row[5:])])):
         found = shards.cut(given, like)
         assert found.shape == (7, 2) and torch.equal(found.to_local(), expected)
 
@@ -68,11 +68,11 @@ def test_a_state_that_is_left_spread_shares_out_what_every_rank_holds(as_rank: C
         as_rank(rank, 2)
         with left_spread():
             states.append(shards.module_state(module))
-    assert [name for name, value in states[0].items() if isinstance(value, Spread)] == [
+    assert [name for name, value in states[0].items() if isinstance(value, LazyShardedTensor)] == [
         "0.weight",
         "1.weight",
         "1.bias",
     ]
     runs = [run for state in states for run in state["0.weight"].runs]
-    assert torch.equal(Spread((100, 200), torch.float32, runs).whole(), module[0].weight)
+    assert torch.equal(LazyShardedTensor((100, 200), torch.float32, runs).whole(), module[0].weight)
     assert shards.module_state(module) == {}  # whole it is rank 0's alone

@@ -43,7 +43,7 @@ SDXL = {
 }
 
 
-def hollow(**config: Any) -> UNet:
+def on_meta(**config: Any) -> UNet:
     with torch.device("meta"):
         return UNet(from_scratch=True, **config)
 
@@ -67,7 +67,7 @@ def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     ids=["SD 1", "SD 1 inpainting", "SD 2", "SDXL"],
 )
 def test_a_published_networks_keys_and_shapes_are_exact(config: dict[str, Any], parameters: int, digest: str) -> None:
-    network = hollow(**config)
+    network = on_meta(**config)
     table = "\n".join(sorted(f"{UNET}{key} {tuple(value.shape)}" for key, value in on_disk(network).items()))
     assert sum(p.numel() for p in network.parameters()) == parameters
     assert hashlib.sha256(table.encode()).hexdigest()[:16] == digest
@@ -80,7 +80,7 @@ blocks = st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_s
 @given(blocks=blocks)
 def test_any_pattern_of_blocks_comes_back_key_for_key(blocks: list[tuple[bool, int]]) -> None:
     attends = [attention for attention, _ in blocks]
-    network = hollow(
+    network = on_meta(
         norm_num_groups=4,
         attention_head_dim=2,
         cross_attention_dim=12,
