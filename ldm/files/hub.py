@@ -10,7 +10,7 @@ from huggingface_hub.utils import get_session, validate_repo_id
 
 from ldm.errors import Fault
 
-HUB_ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?")
+HUB_ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w.-]+(?:/[\w.-]+)*))?")
 PIPELINE = (
     *(f"{part}/*.safetensors" for part in ("unet", "vae", "text_encoder", "text_encoder_2")),
     "diffusion_pytorch_model.safetensors",  # of a component alone
@@ -54,7 +54,7 @@ def _parsed(name: str) -> tuple[str, str | None]:
         raise Fault(
             "MOD01", f'cannot find the model "{name}"', why=f"no such folder, and as a hub id: {error}"
         ) from error
-    if ".." in (match[2] or "").split("/"):
+    if {".", ".."} & {*(match[2] or "").split("/")}:
         raise Fault("MOD01", f'cannot find the model "{name}"', why=f"{match[2]} is no revision")
     return match[1], match[2]
 
@@ -92,5 +92,5 @@ def _cached(repository: str, revision: str | None, patterns: Sequence[str]) -> P
         return Path(
             snapshot_download(repository, revision=revision, allow_patterns=list(patterns), local_files_only=True)
         )
-    except LocalEntryNotFoundError:
+    except (LocalEntryNotFoundError, IsADirectoryError):  # a revision of which others are the beginning: refs/pr
         return None

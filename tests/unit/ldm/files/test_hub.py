@@ -50,6 +50,17 @@ def test_a_path_is_not_looked_up_on_the_hub(empty_cache: Path, name: str) -> Non
         hub.hub_folder(name, ["model.safetensors"])
 
 
+@pytest.mark.parametrize("revision", ["/", ".", "..", "../../x", "refs/pr", "a//b", "refs/"])
+def test_a_revision_that_is_a_folder_of_the_cache_or_outside_of_it_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    (tmp_path / "models--org--model/refs/refs/pr").mkdir(parents=True)
+    with pytest.raises(Fault, match="cannot find the model"):
+        hub.pipeline_folder(f"org/model@{revision}")
+
+
 def test_what_is_cached_is_taken_without_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vocab.json").touch()
     monkeypatch.setattr(hub, "_cached", lambda *asked: tmp_path)
