@@ -1,5 +1,6 @@
 """What a weights file really is, told from its bytes before any loader touches it."""
 
+import stat
 import struct
 import zipfile
 from pathlib import Path
@@ -32,7 +33,10 @@ def sniff(path: Path) -> Format:
 
     Raises `Fault` MOD02 for what is no weights file or only a piece of one, and MOD05 for a bare pickle.
     """
-    size = path.stat().st_size
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for somebody to write into it
+        raise _fault(path, "no ordinary file", fix="name the file itself")
+    size = found.st_size
     with path.open("rb") as file:
         head = file.read(512)
     if head.startswith(b"PK\x03\x04"):

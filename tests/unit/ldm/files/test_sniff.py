@@ -1,5 +1,6 @@
 """Weights files and what passes for them."""
 
+import os
 import pickle
 import struct
 from pathlib import Path
@@ -57,6 +58,12 @@ def test_what_is_no_weights_file_is_named(content: bytes, words: str, tmp_path: 
     fault = fault_of(tmp_path / "model.ckpt", content)
     assert fault.id == "MOD02"
     assert words in fault.what
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(Fault, match="no ordinary file"):
+        sniff(tmp_path / "model.safetensors")
 
 
 def test_a_git_lfs_pointer_tells_the_real_size(tmp_path: Path) -> None:
