@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import open_file
 from lun.data.index.selection import Selection
@@ -46,8 +46,8 @@ def _no_json(path: Path) -> str:
     """Why a file that describes one picture is not read."""
     try:
         with open_file(path) as file:
-            json.loads(file.read())
-    except (ValueError, RecursionError) as error:
+            parse_json(file.read())
+    except ValueError as error:
         return str(error)
     except OSError as error:
         return error.strerror or str(error)

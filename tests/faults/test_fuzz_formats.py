@@ -5,12 +5,15 @@ import json
 import random
 import struct
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import strategies as st
+from PIL import Image
 from support.board import put_board
 from support.fuzzing import COUNTS, SCALARS, TORN, VALUES, fuzz, places, put, require_answer
 
@@ -173,6 +176,7 @@ def test_any_list_of_prompts_is_answered(tmp_path: Path, ending: str, count: int
 
 
 LINES = [
+    b"a," + b"[" * 50_000 + b"\n",
     b"file_name,text\n",
     b'{"file_name": "img/0.png", "text": "x"}\n',
     b'img/0.png,"',
@@ -206,6 +210,45 @@ def test_any_bytes_in_a_description_are_read_or_told(tmp_path: Path, name: str, 
         | SCALARS.map(lambda v: json.dumps(v, default=str).encode())
     )
     fuzz(count, st.lists(pieces, max_size=5).map(b"".join), check)
+
+
+TOLD = TORN | st.binary(max_size=30) | VALUES.map(lambda value: json.dumps(value, default=str).encode())
+PACKED = TOLD.map(lambda said: b"\0" + zlib.compress(said * 100)) | st.just(b"\0" + zlib.compress(bytes(80_000_000), 1))
+
+
+def with_chunks(png: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
+    """A PNG file with these chunks (kind, content) behind its header, where programs tell how they made it."""
+    head, rest = png[:33], png[33:]
+    return head + b"".join(chunk(kind, content) for kind, content in chunks) + rest
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_anything_that_a_picture_tells_of_itself_is_of_no_consequence_or_told(tmp_path: Path, count: int) -> None:
+    """Prompts and workflows that generators write into pictures, EXIF, profiles: none of it is what is trained on."""
+    root = put_board(tmp_path / "board", {"0": {"path": "img/0.png", "tags": ["a"], "score": 5}})
+    png = (root / "img/0.png").read_bytes()
+    Image.new("RGB", (6, 4)).save(tmp_path / "x.jpg")
+    jpeg = (tmp_path / "x.jpg").read_bytes()
+    key = st.sampled_from(
+        [b"parameters\0", b"workflow\0", b"prompt\0\1\0\0\0", b"XML:com.adobe.xmp\0", b"", b"Exif\0\0"]
+    )
+    content = st.builds(bytes.__add__, key, TOLD | PACKED)
+    kinds = st.sampled_from([b"tEXt", b"zTXt", b"iTXt", b"eXIf", b"iCCP", b"gAMA", b"cHRM", b"pHYs", b"tRNS", b"acTL"])
+    dataset = Local(str(root), size=4, metadata_params={})
+
+    def check(case: tuple[list[tuple[bytes, bytes]], bytes]) -> None:
+        chunks, exif = case
+        segment = b"\xff\xe1" + struct.pack(">H", 2 + len(exif[:60_000])) + exif[:60_000]
+        for file in (with_chunks(png, chunks), jpeg[:2] + segment + jpeg[2:]):
+            (root / "img/0.png").write_bytes(file)
+            with suppress(Fault):
+                dataset.example(0, Draws(0, 0))
+
+    fuzz(count, st.tuples(st.lists(st.tuples(kinds, content), max_size=4), content), check)
 
 
 # fmt: off

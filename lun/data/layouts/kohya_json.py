@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.listing import EXTENSIONS, Tree, composed, extension, joined, stem
 from lun.data.layouts.found import Found
@@ -57,8 +57,8 @@ def read_kohya_json(tree: Tree, file: str) -> Found:
 def _entries(path: Path) -> dict[str, Any]:
     try:
         with open_file(path) as file:
-            found = json.loads(file.read())
-    except (OSError, ValueError, RecursionError) as error:
+            found = parse_json(file.read())
+    except (OSError, ValueError) as error:
         raise Fault("DAT03", f"{path} cannot be read", where=str(path), why=str(error)) from error
     if not isinstance(found, dict):
         raise Fault("DAT03", f"{path} is no map from pictures to captions", where=str(path))

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from ldm.errors import Fault
 from ldm.packages import install_line
+from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.store import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
@@ -92,7 +92,7 @@ def _cell(cell: str) -> Any:
     if not cell.startswith("["):
         return cell
     try:
-        return json.loads(cell)
+        return parse_json(cell)
     except ValueError:
         return cell
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
+from ldm.plain import parse_json
 from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.rows import EMBEDDED, MOST_REPEATS, NO_PATH, NO_WORDS, ODD_REPEATS, OUTSIDE, UNREADABLE, Rows
 
@@ -23,7 +24,8 @@ _GREATEST_SINGLE = 1e38
 
 
 def json_reader() -> Callable[[bytes], Any]:
-    """The fastest reader of JSON that is installed; all raise ValueError for what is none."""
+    """The fastest reader of JSON that is installed. All raise ValueError for what is none, and one of them
+    RecursionError for what is nested too deeply."""
     try:
         import msgspec
     except ImportError:
@@ -43,13 +45,13 @@ _raw_decode = json.JSONDecoder().raw_decode
 
 
 def _plain_reader(data: bytes) -> Any:
-    """`json.loads` without its detours for the common case: UTF-8 that holds nothing but one value."""
+    """`parse_json` without the detours of `json` for the common case: UTF-8 that holds nothing but one value."""
     try:
         text = data.decode()
         found, end = _raw_decode(text)
-    except ValueError:  # white space before it, a byte order mark, UTF-16, or no JSON
-        return json.loads(data)
-    return found if end == len(text) or text[end:].isspace() else json.loads(data)
+    except (ValueError, RecursionError):  # white space before it, a byte order mark, UTF-16, or no JSON
+        return parse_json(data)
+    return found if end == len(text) or text[end:].isspace() else parse_json(data)
 
 
 def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str = "") -> None:

@@ -1,6 +1,7 @@
 """Stored texts give plain values of the wanted types, or a ValueError."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,14 @@ from ldm.plain_yaml import parse_yaml
 def test_no_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError):
         parse_json(text)
+
+
+def test_json_is_read_in_one_place_which_knows_how_it_can_fail() -> None:
+    """`json` raises RecursionError beside ValueError, and whoever forgets that ends in a traceback."""
+    root = Path(__file__).parents[3]
+    files = [file for folder in ("ldm", "lun") for file in (root / folder).rglob("*.py")]
+    reading = [file.name for file in files if re.search(r"\bjson\.loads?\(", file.read_text("utf-8"))]
+    assert reading == ["plain.py"]
 
 
 NO_YAML = [

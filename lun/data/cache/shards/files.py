@@ -1,7 +1,6 @@
 """Shards: safetensors files that are written whole or not at all, and mapped into memory."""
 
 import contextlib
-import json
 import logging
 import os
 import zlib
@@ -17,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from ldm.shell import quoted
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Shard:
         self.path = path
         whole = np.memmap(path, np.uint8, "c")  # a private map: torch wants memory that it could write to
         start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
-        header: dict[str, Any] = json.loads(whole[8:start].tobytes())
+        header: dict[str, Any] = parse_json(whole[8:start].tobytes())
         header.pop("__metadata__", None)
         self.tensors = {name: _mapped(whole, start, told) for name, told in header.items()}
         self.entries = np.array(self.tensors.pop(_ENTRIES))
