@@ -1,14 +1,17 @@
 """Signals before a run can save: they end the program by their exit code, and nothing has to be tidied up."""
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
+INTERRUPTED = 130
 TERMINATED = 143
-NAMES = ("SIGTERM", "SIGUSR1", "SIGHUP")
+NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
+_FREE = (signal.SIG_DFL, signal.default_int_handler)
 
 
 def end_at_signals() -> dict[int, signal.Handlers]:
@@ -19,10 +22,7 @@ def end_at_signals() -> dict[int, signal.Handlers]:
     if threading.current_thread() is not threading.main_thread():
         return {}
     numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    free = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
-    for number in free:
-        signal.signal(number, _end)
-    return dict.fromkeys(free, signal.SIG_DFL)
+    return {number: signal.signal(number, _end) for number in numbers if signal.getsignal(number) in _FREE}
 
 
 @contextmanager
@@ -38,4 +38,26 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    sys.exit(TERMINATED)
+    code = INTERRUPTED if number == signal.SIGINT else TERMINATED
+    if _importing(frame):  # native code that a library begins with makes an abort of an exception, or drops it
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError, RuntimeError):
+                stream.flush()
+        os._exit(code)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(code)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, seen from the innermost function of this program."""
+    while frame is not None and not _ours(frame):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _ours(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__"))
+    return frame.f_code.co_name != "<module>" and module.partition(".")[0] in ("lun", "ldm")
