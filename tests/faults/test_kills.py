@@ -1,138 +1,35 @@
-"""kill -9 at random moments: no run is lost, no weight differs, no start from an older checkpoint than the newest."""
+"""Programs that are ended at random moments: no run is lost, no weight differs, no start from an older checkpoint."""
 
-import json
+import os
 import random
-import re
-import time
+import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from support.equality import differences, final_state
-from support.forks import Forks, Program
-from support.runs import TINY, load, newest_run
-from support.warm import VALIDATION
+from support.forks import Forks, spawned
+from support.killing import ENDS, SAVERS, Ends, Killed, Start, compare
+from support.runs import TINY, make_shapes, newest_run
 
-from lun.checkpoints.atomic import unreadable
 from lun.trainer import run as run_program
 
-STEPS = 30
-SAVERS = [
-    "lightning.callbacks.periodic_checkpoint_overwrite={target: lun.callbacks.Checkpoint,"
-    " params: {filename: every-2k-steps, every_n_train_steps: 2}}",
-    "lightning.callbacks.periodic_checkpoint={target: lun.callbacks.Checkpoint,"
-    " params: {filename: 'periodic/gs={step:06d}', every_n_train_steps: 10, save_top_k: -1}}",
-    "lightning.callbacks.monitored_checkpoint={target: lun.callbacks.Checkpoint, params:"
-    " {filename: 'monitor/gs={step:06d}', monitor: val/loss_simple_ema, save_top_k: 2}}",
-]
-WORDS = [f"lightning.trainer.max_steps={STEPS}", "lightning.trainer.val_check_interval=5", VALIDATION, *SAVERS]
-RESUMED = re.compile(r"^resumed  (\S+) at step (\d+)$", re.MULTILINE)
+KILLS = int(os.environ.get("LUN_KILLS", "200"))
+STARTS = 10
+"""How many of the kills of a campaign are of programs that a shell would have started."""
 
 
-@dataclass
-class Campaign:
-    """One run that is killed again and again until it has all its steps, and what was seen on the way."""
-
-    forks: Forks
-    folder: Path
-    settings: list[str]
-    chance: random.Random
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def first_start(self, pictures: Path) -> list[str]:
-        return ["--base", str(TINY), "--logdir", "logs", "--data_root", str(pictures), "-t", *WORDS, *self.settings]
-
-    def run(self, pictures: Path, kills: int) -> Path:
-        """Carry it out; returns the run directory. At most `kills` kills, then it is left alone."""
-        words, expected = self.first_start(pictures), None
-        while True:
-            with self.forks.start(words, self.folder) as program:
-                killed = self.counts["kills"] < kills and self.kill(program, first=expected is None)
-                code = program.code()
-                assert code == (-9 if killed else 0), program.said()
-                self.check_start(program, expected)
-                assert program.orphans() == []
-            run = newest_run(self.folder / "logs")
-            if not killed:
-                return run
-            expected = newest_whole(run)
-            self.counts["during a save"] += any(run.rglob("checkpoints/**/.*.tmp-*"))
-            words = ["-r", str(run), "-t"]
-
-    def kill(self, program: Program, first: bool) -> bool:
-        """Kill it at a random moment, half of the time in the middle of a save; whether that came before its end."""
-        saves = self.chance.randrange(8) + first
-        if self.chance.random() < 0.5:
-            reached = program.until(lambda: program.said().count("saved ") >= saves and saving(self.folder))
-            time.sleep(self.chance.uniform(0, 0.01))
-        else:
-            reached = program.until(lambda: not first or program.said().count("saved ") > 0)
-            time.sleep(self.chance.uniform(0, 1.2))
-        if not reached or not program.running:
-            return False
-        program.send(9)
-        self.counts["kills"] += program.code() == -9
-        return program.code() == -9
-
-    def check_start(self, program: Program, expected: int | None) -> None:
-        self.counts["starts"] += 1
-        found = RESUMED.search(program.said())
-        self.counts["before it said where it goes on"] += expected is not None and found is None
-        if expected is not None and found:
-            assert int(found[2]) == expected, program.said()
-
-
-def saving(folder: Path) -> bool:
-    try:
-        return any((folder / "logs").glob("*/checkpoints/**/.*.tmp-*"))
-    except FileNotFoundError:  # the folder of an older save went while it was looked through
-        return True
-
-
-def newest_whole(run: Path) -> int:
-    """The highest step of the run's checkpoints, each of which has to be whole."""
-    steps = []
-    for path in run.rglob("checkpoints/**/*.ckpt"):
-        if not path.name.startswith("."):
-            assert unreadable(path) is None
-            steps.append(load(path)["lun"]["position"]["step"])
-    return max(steps)
-
-
-def metrics(run: Path) -> Iterator[tuple[int, str, float]]:
-    """What was logged of losses, each time that it was."""
-    for line in (run / "metrics.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        yield from ((row["step"], name, value) for name, value in row.items() if "loss" in name)
-
-
-def straight_run(forks: Forks, folder: Path, pictures: Path, settings: list[str]) -> Path:
-    campaign = Campaign(forks, folder, settings, random.Random(0))
-    return campaign.run(pictures, kills=0)
-
-
-def compare(straight: Path, run: Path) -> None:
-    # Both hold the last step; a kill between the two saves leaves the first alone.
-    assert differences(final_state(straight), final_state(run, "every-2k-steps.ckpt")) == []
-    assert set(metrics(run)) == set(metrics(straight))
-    assert [file.name for file in run.rglob(".*")] == [".lock"]
-    assert (run / ".lock").read_text() == ""  # nobody holds it
-    assert len([*run.rglob("*.shards-*")]) in (0, len([*run.rglob("*.ckpt")]))
-
-
-def campaign(forks: Forks, folder: Path, pictures: Path, settings: list[str], kills: int, seed: int) -> Counter[str]:
+def campaign(start: Start, folder: Path, data: Path, settings: list[str], times: int, seed: int) -> Counter[str]:
+    """Runs of one configuration, killed until so many kills came in time, each compared with one that was not."""
     (folder / "straight").mkdir()
-    straight = straight_run(forks, folder / "straight", pictures, settings)
+    straight = Killed(start, folder / "straight", settings, random.Random(0)).run(data, 0)
     counts: Counter[str] = Counter()
     for number in range(1000):
-        if counts["kills"] >= kills:
+        if counts["ends"] >= times:
             return counts
         place = folder / f"killed-{number}"
         place.mkdir()
-        killed = Campaign(forks, place, settings, random.Random(seed + number))
-        compare(straight, killed.run(pictures, kills - counts["kills"]))
+        killed = Killed(start, place, settings, random.Random(seed + number))
+        compare(straight, killed.run(data, times - counts["ends"]))
         counts += killed.counts
     raise AssertionError("too few kills came in time")
 
@@ -146,25 +43,109 @@ def test_a_run_that_was_killed_right_before_its_last_save_gets_that_file(tmp_pat
     assert (run / "checkpoints/last.ckpt").exists()
 
 
-IN_PARTS = "{target: lun.strategies.fsdp.FSDP, params: {save_distributed_checkpoint: true}}"
+IN_PARTS = "{target: lun.strategies.%s, params: {save_distributed_checkpoint: true}}"
 CONFIGURATIONS = {
     "plain": [],
     "workers": ["data.params.num_workers=2"],
     "accumulation": ["lightning.trainer.accumulate_grad_batches=3"],
     "bf16": ["lightning.trainer.precision=bf16-mixed"],
-    "parts": [f"lightning.trainer.strategy={IN_PARTS}"],
+    "parts": ["lightning.trainer.strategy=" + IN_PARTS % "fsdp.FSDP"],
     "asynchronous": ["lightning.callbacks.periodic_checkpoint_overwrite.params.async_save=true"],
 }
 
 
+SHORT = "lightning.trainer.max_steps=16"
+
+
 def test_a_killed_run_ends_as_if_nothing_had_happened(forks: Forks, tmp_path: Path, pictures: Path) -> None:
-    settings = [*CONFIGURATIONS["workers"], "lightning.trainer.max_steps=16"]
-    assert campaign(forks, tmp_path, pictures, settings, 4, seed=1)["kills"] == 4
+    settings = [*CONFIGURATIONS["workers"], SHORT]
+    assert campaign(forks.start, tmp_path, pictures, settings, 4, seed=1)["ends"] == 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_forty_kills_in_each_configuration(forks: Forks, tmp_path: Path, pictures: Path, name: str) -> None:
-    counts = campaign(forks, tmp_path, pictures, CONFIGURATIONS[name], 40, seed=100)
+    counts = campaign(forks.start, tmp_path, pictures, CONFIGURATIONS[name], 40, seed=100)
     print(name, dict(counts), flush=True)
+
+
+EMA = "model.params.ema_config={target: ldm.modules.ema.LitEma, params: {%s}}"
+POWER = "profile: {target: ldm.ema.profiles.PowerDecay, params: {sigma_rel: 0.1}}, widths: [0.05, 0.1]"
+SNAPSHOTS = "lightning.callbacks.ema_snapshots={target: lun.callbacks.EmaSnapshots, params: {count: 4}}"
+AXES: dict[str, dict[str, list[str]]] = {
+    "loader": {"in the process": [], "one worker": ["data.params.num_workers=1"], "two": CONFIGURATIONS["workers"]},
+    "saves": {
+        "at once": [],
+        "asynchronous": CONFIGURATIONS["asynchronous"],
+        "in parts of FSDP": CONFIGURATIONS["parts"],
+        "in parts of DDP": ["lightning.trainer.strategy=" + IN_PARTS % "ddp.DDP"],
+    },
+    "accumulation": {str(count): [f"lightning.trainer.accumulate_grad_batches={count}"] for count in (1, 2, 3)},
+    "precision": {name: [f"lightning.trainer.precision={name}"] for name in ("32-true", "bf16-mixed", "bf16-true")},
+    "data": {
+        "squares": [],
+        "from a cache": ["data.params.cache=true"],
+        "buckets": ["data.params.buckets={resolutions: [8], step: 4}"],
+        "buckets from a cache": ["data.params.buckets={resolutions: [8], step: 4}", "data.params.cache=true"],
+    },
+    "averages": {
+        "of one decay": [],
+        "every 3 steps": [EMA % "decay: 0.9, update_every: 3"],
+        "of two widths": [EMA % "widths: [0.05, 0.1], update_every: 2"],
+        "of two widths, with snapshots": [EMA % f"{POWER}, update_every: 1", SNAPSHOTS],
+    },
+    "seed": {str(seed): [f"seed={seed}"] for seed in (0, 1)},
+}
+
+
+def drawn(chance: random.Random) -> dict[str, str]:
+    """One value of each axis."""
+    return {axis: chance.choice(list(values)) for axis, values in AXES.items()}
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of three shapes, as buckets want them."""
+    return make_shapes(tmp_path_factory.mktemp("shapes"), [(8, 8)] * 4 + [(16, 8)] * 5 + [(8, 16)] * 2)
+
+
+@pytest.fixture(scope="module")
+def by_a_shell(tmp_path_factory: pytest.TempPathFactory, repo_root: Path) -> Start:
+    """The program as a person starts it."""
+    environment = {"LUN_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    return lambda words, folder: spawned([sys.executable, str(repo_root / "main.py"), *words], folder, environment)
+
+
+EACH = 8
+"""Kills of a drawn configuration."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(KILLS // EACH))
+def test_whatever_is_drawn_a_run_that_is_ended_at_random_ends_as_the_straight_one(
+    forks: Forks, by_a_shell: Start, tmp_path: Path, shapes: Path, seed: int
+) -> None:
+    """Everything at random, the signal and the resume of an older checkpoint included, on the real command line.
+
+    Programs are forks of one that has imported everything; a few are started as a shell does.
+    """
+    chance = random.Random(seed)
+    chosen = drawn(chance)
+    settings = [SHORT, *(word for axis, name in chosen.items() for word in AXES[axis][name])]
+    (tmp_path / "straight").mkdir()
+    straight = Killed(forks.start, tmp_path / "straight", settings, chance).run(shapes, 0)
+    by_hand = seed < STARTS
+    counts: Counter[str] = Counter()
+    while counts["ends"] < EACH:
+        real = by_hand and not counts["ends"]
+        start, within, times = (by_a_shell, 40.0, 1) if real else (forks.start, 4.0, EACH - counts["ends"])
+        ends = Ends(tuple(ENDS), in_saves=0.0 if real else 0.3, branches=0.25, within=within)
+        place = tmp_path / f"killed-{counts['starts']}"
+        place.mkdir()
+        killed = Killed(start, place, settings, chance, ends)
+        compare(straight, killed.run(shapes, times))
+        counts += killed.counts
+        counts["started by a shell"] += killed.counts["starts"] * real
+    print(f"\nseed {seed}: {', '.join(chosen.values())}: {dict(counts)}", flush=True)

@@ -67,7 +67,7 @@ def test_a_signal_stops_a_run_that_goes_on_as_if_nothing_had_happened(
         assert program.orphans() == []
     require_peace(program)
     run = newest_run(tmp_path / "logs")
-    assert f"go on    python main.py -r {run} -t" in program.said()
+    assert f"main.py -r {run} -t\n" in program.said()
     position = load(run / "checkpoints/last.ckpt")["lun"]["position"]
     assert 0 < position["step"] < STEPS and position["slot"] == 4 * position["step"]
     with forks.start(["-r", str(run), "-t"], tmp_path) as program:

@@ -3,14 +3,18 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 WARM = "support.warm"
-PATIENCE = 60.0
+SMALL = {"OMP_NUM_THREADS": "1", "LUN_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+PATIENCE = 240.0
 """Seconds after which something that was waited for is taken to hang."""
 
 
@@ -23,7 +27,7 @@ class Forks:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload([WARM])
-        self.environment = {"OMP_NUM_THREADS": "1", "LUN_THREADS": "1", "HF_HUB_OFFLINE": "1", **environment}
+        self.environment = {**SMALL, **environment}
         self.path = os.pathsep.join([str(root), str(root / "tests")])
 
     @contextmanager
@@ -34,25 +38,57 @@ class Forks:
 
         before   is called in the new process before the program, with what is `told`
         """
-        os.environ.setdefault("PYTHONPATH", self.path)
         output = folder / "output.txt"
         arguments = (list(words), str(folder), str(output), self.environment, before, told)
         process = self.context.Process(target=_program, args=arguments)
-        process.start()
-        program = Program(process, output)
+        began = output.stat().st_size if output.exists() else 0
+        path = os.pathsep.join([self.path, os.environ.get("PYTHONPATH", "")])
+        with patch.dict(os.environ, PYTHONPATH=path):  # for the warm process, which begins now or was begun with it
+            process.start()
+        program = Program(process, output, began)
         try:
             yield program
         finally:
             program.end()
 
 
-class Program:
-    """One running program, leader of a session that its workers belong to."""
+@contextmanager
+def spawned(line: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator["Program"]:
+    """A program as a shell starts it, with nothing imported before; whatever is left of it at the end is killed."""
+    output = folder / "output.txt"
+    with output.open("ab") as file:
+        began, around = file.tell(), {**os.environ, **SMALL, **environment}
+        process = subprocess.Popen(line, cwd=folder, stdout=file, stderr=file, env=around, start_new_session=True)
+    program = Program(Spawned(process), output, began)
+    try:
+        yield program
+    finally:
+        program.end()
 
-    def __init__(self, process: Any, output: Path) -> None:
+
+class Spawned:
+    """A process of `subprocess` with the names of one of `multiprocessing`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self.pid = process.pid
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._process.poll()
+
+    def join(self, timeout: float | None = None) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+
+
+class Program:
+    """One running program, leader of a session that its workers belong to. `began`: where its `output` begins."""
+
+    def __init__(self, process: Any, output: Path, began: int) -> None:
         self.process = process
         self.output = output
-        self._began = output.stat().st_size if output.exists() else 0
+        self._began = began
 
     @property
     def pid(self) -> int:
@@ -66,7 +102,7 @@ class Program:
         """What it has printed so far."""
         if not self.output.exists():
             return ""
-        return self.output.read_bytes()[self._began :].decode()
+        return self.output.read_bytes()[self._began :].decode(errors="replace")
 
     def send(self, number: signal.Signals, group: bool = False) -> None:
         (os.killpg if group else os.kill)(self.pid, number)
@@ -112,6 +148,7 @@ def _program(
     before: Callable[..., None] | None,
     told: tuple[Any, ...],
 ) -> None:
+    assert WARM in sys.modules, "what was to be imported beforehand cannot be imported"
     os.setsid()
     multiprocessing.set_start_method("fork", force=True)  # a person's workers do not come from our warm process
     written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -119,11 +156,12 @@ def _program(
     os.dup2(written, 2)
     os.chdir(folder)
     os.environ.update(environment)
-    from lun.trainer import run
+    sys.argv = ["main.py", *words]
+    from lun.cli.entry import enter
 
     if before is not None:
         before(*told)
-    raise SystemExit(run(words))
+    enter("lun.trainer")
 
 
 def _processes() -> list[int]:
