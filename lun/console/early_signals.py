@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -14,7 +15,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
 
 
-def end_at_signals() -> dict[int, signal.Handlers]:
+def end_at_signals() -> dict[int, Any]:
     """Let the signals that a training saves at end the program until it can; returns what they meant before.
 
     What someone else settled stays, such as nohup's deafness to SIGHUP.
