@@ -14,7 +14,7 @@ from ldm.diffusion.path import Path, rounded_to_one
 from ldm.diffusion.prediction import Prediction, x0_from
 
 
-class Step(NamedTuple):
+class SolverStep(NamedTuple):
     """What a step of a diffusers scheduler returns."""
 
     prev_sample: Tensor
@@ -46,7 +46,7 @@ class Walk:
 class DDIM(Walk):
     """Eq. 12 of the paper from level to level."""
 
-    def step(self, output: Tensor, t: Tensor, x: Tensor, eta: float = 0.0, generator: Any = None) -> Step:
+    def step(self, output: Tensor, t: Tensor, x: Tensor, eta: float = 0.0, generator: Any = None) -> SolverStep:
         """x (b, ...) of the next level, from x and the network's output at t; `eta` as in eq. 16.
 
         The noise added is eta times the standard deviation of x_s given x_t and x_0, which eq. 16 writes for
@@ -62,4 +62,4 @@ class DDIM(Walk):
         x = alpha_next * x0 + (sigma_next**2 - added**2).clamp(min=0).sqrt() * noise
         if eta:
             x = x + added * randn_tensor(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-        return Step(x)
+        return SolverStep(x)

@@ -6,7 +6,7 @@ diffusers' on rectified flow tells the network the time as a whole number, and b
 import torch
 from torch import Tensor
 
-from ldm.diffusion.ddim import Step, Walk
+from ldm.diffusion.ddim import SolverStep, Walk
 
 
 class DPMSolver(Walk):
@@ -14,7 +14,7 @@ class DPMSolver(Walk):
 
     previous: tuple[Tensor, Tensor] | None = None
 
-    def step(self, output: Tensor, t: Tensor, x: Tensor) -> Step:
+    def step(self, output: Tensor, t: Tensor, x: Tensor) -> SolverStep:
         """x (b, ...) of the next level, from x and the network's output at t."""
         alpha, sigma = self.coefficients(t.item(), x)
         alpha_next, sigma_next = self.coefficients(self.following[t.item()], x)
@@ -24,4 +24,4 @@ class DPMSolver(Walk):
             x0_before, stride_before = self.previous
             x0 = torch.where(stride.isinf(), found, found + (stride / stride_before) / 2 * (found - x0_before))
         self.previous = found, stride
-        return Step(sigma_next / sigma * x + (alpha_next - alpha * sigma_next / sigma) * x0)
+        return SolverStep(sigma_next / sigma * x + (alpha_next - alpha * sigma_next / sigma) * x0)

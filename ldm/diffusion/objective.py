@@ -12,7 +12,7 @@ from ldm.diffusion.loss import ElementLoss, ExampleMean, masked_mean, squared
 from ldm.diffusion.noise import Gaussian, NoiseLaw
 from ldm.diffusion.path import DDPMPath, Path, corrupt, levels
 from ldm.diffusion.prediction import Prediction, determinant, target
-from ldm.diffusion.timesteps import TimestepLaw, Uniform
+from ldm.diffusion.timesteps import TimestepLaw, UniformTimesteps
 from ldm.diffusion.weighting import Weighting, uniform
 from ldm.errors import Fault
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
 """Of the mean weight: a level that counts less is not learnt."""
 
-_ANY_TIMESTEP = Uniform()
+_ANY_TIMESTEP = UniformTimesteps()
 _WHITE = Gaussian()
 
 

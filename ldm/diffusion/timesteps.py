@@ -33,7 +33,7 @@ class QuantileLaw(ABC):
 
 @configurable
 @dataclass(frozen=True)
-class Uniform(QuantileLaw):
+class UniformTimesteps(QuantileLaw):
     """Every timestep alike (Ho et al. 2020, algorithm 1)."""
 
     def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
@@ -67,11 +67,11 @@ class Stratified(QuantileLaw):
     does not depend on ranks or micro-batches (the low-discrepancy sampler of Kingma et al. 2021, arXiv 2107.00630, app.
     I.1, with independent draws).
 
-    law  what is cut into strata, `Uniform` unless given
+    law  what is cut into strata, `UniformTimesteps` unless given
     """
 
     global_batch: int
-    law: QuantileLaw = field(default_factory=Uniform)
+    law: QuantileLaw = field(default_factory=UniformTimesteps)
 
     def __call__(self, draws: BatchDraws, path: Path, shape: Sequence[int]) -> Tensor:
         strata = torch.tensor([row.slot % self.global_batch for row in draws.rows])

@@ -13,7 +13,7 @@ from ldm.admission import configurable
 from ldm.ema.pipeline import Pipeline, pipeline_for
 from ldm.ema.profiles import ConstantDecay, PowerDecay, Profile
 from ldm.ema.shadow import Shadow, parked, put_back
-from ldm.ema.source import LocalParameters, Sharded, Source
+from ldm.ema.source import LocalParameters, ParameterSource, Sharded
 from ldm.ema.start import law_of, settle_interval, start_step, usable, warn_if_short
 from ldm.ema.state import (
     Rename,
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class LitEma:
     """Averages the parameters that require a gradient when it is built, once every `update_every` optimizer steps.
 
-    parameters    a module, a mapping by name, or a `Source`
+    parameters    a module, a mapping by name, or a `ParameterSource`
     decay         per step, with CompVis' `warmup`; `half_life_steps`, `half_life_images` or `profile` replace both
     span          another word for a decay: 1 - alpha with alpha = 2 / (span + 1), of as many steps
     profile       any law of `ldm.ema.profiles`
@@ -54,7 +54,7 @@ class LitEma:
 
     def __init__(
         self,
-        parameters: nn.Module | Mapping[str, nn.Parameter] | Source,
+        parameters: nn.Module | Mapping[str, nn.Parameter] | ParameterSource,
         decay: float = 0.9999,
         update_every: int | Literal["auto"] = 10,
         warmup: bool = True,

@@ -10,7 +10,7 @@ _WRAPPERS = frozenset({"_orig_mod", "module", "_checkpoint_wrapped_module"})
 
 
 @runtime_checkable
-class Source(Protocol):
+class ParameterSource(Protocol):
     """What LitEma needs to know of a model. A sharded one gives its local shards, each under the name of the whole."""
 
     def tensors(self) -> dict[str, Tensor]:
@@ -18,7 +18,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Sharded(Source, Protocol):
+class Sharded(ParameterSource, Protocol):
     """A source whose tensors are this rank's parts of a model's; what it does is collective, in the same order."""
 
     def shapes(self) -> dict[str, torch.Size]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ldm.ema.source import Sharded, Source
+from ldm.ema.source import ParameterSource, Sharded
 from ldm.ema.tracks import Track
 from ldm.ema.window import WindowTrack
 from ldm.errors import Fault
@@ -50,14 +50,14 @@ def take_numbers(track: Track, state: Mapping[str, Any]) -> None:
     track.start = int(state.get("start", 0))
 
 
-def main_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
+def main_state(track: Track, source: ParameterSource, rename: Rename) -> dict[str, Any]:
     """What an exact resume needs of the main average besides its values: its numbers, and `blocks` of which it is."""
     if track.blocks is None:
         return track_numbers(track)
     return track_numbers(track) | {"blocks": [track_state(block, source, rename) for block in track.blocks]}
 
 
-def load_main(track: Track, source: Source, state: Mapping[str, Any], rename: Rename) -> None:
+def load_main(track: Track, source: ParameterSource, state: Mapping[str, Any], rename: Rename) -> None:
     """Set what `main_state` gave; blocks that were not stored are one, whose mean is the average that was loaded."""
     take_numbers(track, state)
     if not isinstance(track, WindowTrack) or track.shadow is None:
@@ -69,13 +69,13 @@ def load_main(track: Track, source: Source, state: Mapping[str, Any], rename: Re
         load_track(block, source, values, rename)
 
 
-def gathered(source: Source, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+def gathered(source: ParameterSource, parts: dict[str, Tensor]) -> dict[str, Tensor]:
     """Whole tensors of an average's; with a sharded source on rank 0 alone, empty on the others. Collective then."""
     return source.whole(parts) if isinstance(source, Sharded) else parts
 
 
 @contextmanager
-def targets(source: Source, parts: dict[str, Tensor], rename: Rename) -> Iterator[dict[str, Tensor]]:
+def targets(source: ParameterSource, parts: dict[str, Tensor], rename: Rename) -> Iterator[dict[str, Tensor]]:
     """Tensors by name on disk to write into: the average's own, or whole ones, of which the ranks take their parts."""
     if not isinstance(source, Sharded):
         views = rename(parts)
@@ -88,7 +88,7 @@ def targets(source: Source, parts: dict[str, Tensor], rename: Rename) -> Iterato
         parts[name].copy_(part)
 
 
-def track_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
+def track_state(track: Track, source: ParameterSource, rename: Rename) -> dict[str, Any]:
     """A whole track: its numbers, and `weights` by name on disk (fp32)."""
     assert track.shadow is not None
     return track_numbers(track) | {"weights": rename(gathered(source, dict(track.shadow.views)))}
@@ -96,7 +96,7 @@ def track_state(track: Track, source: Source, rename: Rename) -> dict[str, Any]:
 
 def load_tracks(
     tracks: Mapping[str, Track],
-    source: Source,
+    source: ParameterSource,
     stored: Mapping[str, Mapping[str, Any]],
     rename: Rename,
     begin: Callable[[Track], None],
@@ -115,7 +115,7 @@ def load_tracks(
 
 
 @torch.no_grad()
-def load_track(track: Track, source: Source, state: Mapping[str, Any], rename: Rename) -> None:
+def load_track(track: Track, source: ParameterSource, state: Mapping[str, Any], rename: Rename) -> None:
     """Set what `track_state` gave, into a track that has begun. `Fault` MOD03, with nothing changed, on a misfit."""
     assert track.shadow is not None
     with targets(source, dict(track.shadow.views), rename) as places:

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from ldm.families.recognise import Family, named_parts, unet_family
 from ldm.files.digest import sha256
-from ldm.files.rank_shards import Shards
+from ldm.files.rank_shards import RankShards
 from ldm.files.read import read_outline
 from ldm.files.sniff import readable_size
-from ldm.files.source import Source, find_source, find_weights, read_config
+from ldm.files.source import ComponentFiles, find_source, find_weights, read_config
 from ldm.files.state import State
 from ldm.keys.parts import Parts, split_parts
 
@@ -58,17 +58,17 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class WholeCheckpoint:
     """The files of a checkpoint; `given` is what the person wrote."""
 
     given: str
     path: Path
 
     @cached_property
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self) -> Mapping[str, ComponentFiles]:
         """{component: its files}; a single file is the component `""`."""
         if not self.path.is_dir():
-            return {"": Source((self.path,), {})}
+            return {"": ComponentFiles((self.path,), {})}
         found = [name for name in COMPONENTS if (self.path / name).is_dir()]
         return {name: find_source(self.path, name) for name in found} or {"": find_source(self.path, "")}
 
@@ -85,7 +85,7 @@ class Checkpoint:
         """Recognise what is here. Raises `Fault` as `read` does."""
         files = [file for source in self.sources.values() for file in source.files]
         parts, facts = self.outline, self._facts()
-        beside = Shards.of(facts, self.path)
+        beside = RankShards.of(facts, self.path)
         count = sum(bool(part) for part in (parts.unet, parts.first_stage, parts.cond_stage))
         layout: Layout = "diffusers" if len(self.sources) > 1 else "ldm" if count > 1 else "one part"
         return Description(
@@ -124,9 +124,9 @@ class Checkpoint:
         return next((PREDICTIONS[name] for name in stored if isinstance(name, str) and name in PREDICTIONS), None)
 
 
-def open_checkpoint(given: str | Path) -> Checkpoint:
+def open_checkpoint(given: str | Path) -> WholeCheckpoint:
     """The checkpoint at a path or of a hub id. Raises `Fault` MOD01 if there is none."""
-    return Checkpoint(str(given), find_weights(given))
+    return WholeCheckpoint(str(given), find_weights(given))
 
 
 def _origin(facts: Mapping[str, Any]) -> str:

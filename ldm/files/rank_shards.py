@@ -47,14 +47,14 @@ class ShardFile:
 
 
 @dataclass(frozen=True)
-class Shards:
+class RankShards:
     """The folder beside a checkpoint, and the files in it."""
 
     folder: Path
     files: tuple[ShardFile, ...]
 
     @classmethod
-    def of(cls, content: Any, path: Path) -> "Shards | None":
+    def of(cls, content: Any, path: Path) -> "RankShards | None":
         """Those that the checkpoint at `path` names in its `content`; None for an ordinary one. `Fault` MOD02."""
         if not isinstance(content, Mapping) or ENTRY not in content:
             return None
@@ -118,9 +118,9 @@ def with_tensors(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """`content` of the checkpoint at `path` with its tensors: those beside it as `LazyShardedTensor`, read when needed.
 
     An ordinary checkpoint is as it was. Raises `Fault` MOD02 if files beside it are missing or are not of it; whether
-    they are what was written is for `Shards.differ` to tell.
+    they are what was written is for `RankShards.differ` to tell.
     """
-    shards = Shards.of(content, path)
+    shards = RankShards.of(content, path)
     if shards is None:
         return content
     rest = {key: value for key, value in content.items() if key != ENTRY}

@@ -22,7 +22,7 @@ from ldm.errors import Fault
 from ldm.files.lazy_tensor import LazyShardedTensor
 from ldm.files.notes import require_plausible
 from ldm.files.pickles import require_bounded
-from ldm.files.rank_shards import Shards, not_whole, with_tensors
+from ldm.files.rank_shards import RankShards, not_whole, with_tensors
 from ldm.files.sniff import PICKLE, bare_pickle, readable_size, require_undamaged, sniff
 from ldm.files.state import State
 from ldm.files.write import HASH
@@ -108,7 +108,7 @@ def read_outline(path: str | Path) -> Content:
 
 
 def _with_undamaged_shards(content: Any, path: Path) -> Any:
-    shards = Shards.of(content, path)
+    shards = RankShards.of(content, path)
     if shards is not None and (reason := shards.differ()):
         raise not_whole(path, reason)
     return content if shards is None else with_tensors(content, path)

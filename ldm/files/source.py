@@ -18,7 +18,7 @@ ENDINGS = (".safetensors", ".safetensors.index.json", ".fp16.safetensors", ".bin
 
 
 @dataclass(frozen=True)
-class Source:
+class ComponentFiles:
     """The files that together hold a part's weights, and the `config.json` beside them (empty for a single file)."""
 
     files: tuple[Path, ...]
@@ -33,7 +33,7 @@ class Source:
         return {key: value for file in self.files for key, value in read_outline(file).state.items()}
 
 
-def find_source(path: str | Path, component: str) -> Source:
+def find_source(path: str | Path, component: str) -> ComponentFiles:
     """The weights of `component` (unet, vae, text_encoder) at `path`, which may hold other components too.
 
     path  a file, the component's folder, or a whole pipeline's folder or hub id
@@ -41,12 +41,12 @@ def find_source(path: str | Path, component: str) -> Source:
     """
     path = find_weights(path)
     if not path.is_dir():
-        return Source((path,), {})
+        return ComponentFiles((path,), {})
     folder = path / component if (path / component).is_dir() else path
     files = _weights_in(folder)
     if not files:
         raise missing(folder)
-    return Source(files, read_config(folder))
+    return ComponentFiles(files, read_config(folder))
 
 
 def find_weights(given: str | Path) -> Path:

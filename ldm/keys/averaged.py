@@ -12,7 +12,7 @@ SCALARS = (EMA + "num_updates", EMA + "decay")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenWeights:
     """One set of weights out of a checkpoint that may hold two.
 
     state      all tensors without those of the average
@@ -30,7 +30,7 @@ def holds_average(state: State) -> bool:
     return any(key.startswith(EMA) and key not in SCALARS for key in state)
 
 
-def choose_weights(state: State, ema: bool | None, source: str) -> Choice:
+def choose_weights(state: State, ema: bool | None, source: str) -> ChosenWeights:
     """The weights to go on with: the average where there is one (None), in any case (True), or never (False).
 
     CompVis names an averaged weight like the weight itself, without `model.` and without dots.
@@ -40,7 +40,7 @@ def choose_weights(state: State, ema: bool | None, source: str) -> Choice:
     if ema is False or not holds_average(state):
         if ema:
             raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="--no-ema, or leave --ema out")
-        return Choice(raw, averaged=0)
+        return ChosenWeights(raw, averaged=0)
     chosen, count, kept = dict(raw), 0, []
     networks = {key.split(".")[0] for key in raw if averaged_name(key) in state}
     for key, value in raw.items():
@@ -50,7 +50,7 @@ def choose_weights(state: State, ema: bool | None, source: str) -> Choice:
         else:
             chosen[key] = _fitting(key, average, value, source)
             count += 1
-    return Choice(chosen, count, tuple(kept))
+    return ChosenWeights(chosen, count, tuple(kept))
 
 
 def averaged_name(key: str) -> str:

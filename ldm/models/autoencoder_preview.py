@@ -12,7 +12,7 @@ from ldm.errors import Fault
 from ldm.modules.posterior import Posterior
 
 
-class Previewed(Protocol):
+class PreviewedAutoencoder(Protocol):
     """The side of an autoencoder that pictures are drawn from; `ldm.models.autoencoder.AutoencoderKL` is one."""
 
     model_ema: LitEma | None
@@ -28,7 +28,9 @@ class Previewed(Protocol):
     def ema_scope(self) -> AbstractContextManager[None]: ...
 
 
-def log_images(model: Previewed, batch: dict[str, Any], count: int, sample: bool, averaged: bool) -> dict[str, Tensor]:
+def log_images(
+    model: PreviewedAutoencoder, batch: dict[str, Any], count: int, sample: bool, averaged: bool
+) -> dict[str, Tensor]:
     """Of the first `count` pictures of a batch, each (n, 3, h, w) in about [-1, 1]:
 
     inputs, reconstructions of their most likely latents, the differences (grey is none), decoded noise if `sample`,
@@ -47,7 +49,7 @@ def log_images(model: Previewed, batch: dict[str, Any], count: int, sample: bool
     return shown
 
 
-def most_likely(model: Previewed, real: Tensor) -> tuple[Tensor, Tensor]:
+def most_likely(model: PreviewedAutoencoder, real: Tensor) -> tuple[Tensor, Tensor]:
     """Pictures encoded without noise and decoded, and the latents between: (b, 3, h, w) and (b, z, h/f, w/f)."""
     latents = Posterior.of(model.encode_moments(real)).mean
     return model.decode(latents).float(), latents

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Scaler(Protocol):
+class GradScalerProtocol(Protocol):
     """What is asked of a torch.amp.GradScaler."""
 
     def get_scale(self) -> float: ...
@@ -12,7 +12,7 @@ class Scaler(Protocol):
 class LossScale:
     """Counts the optimizer steps that `scaler` (None in other precisions) skipped: each of them lowers its scale."""
 
-    def __init__(self, scaler: Scaler | None) -> None:
+    def __init__(self, scaler: GradScalerProtocol | None) -> None:
         self.scaler = scaler
         self.skipped = 0
         self._scale = scaler.get_scale() if scaler is not None else 1.0

@@ -27,7 +27,7 @@ FILES_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepMeasurements:
     """What is known of a step before it is taken: its number, the loss of each micro-batch, the gradient's norm."""
 
     step: int
@@ -44,7 +44,7 @@ class Measured:
 class Course:
     """How the steps of one optimizer went: the last ones that were taken, and how many in a row were not."""
 
-    taken: deque[Measured] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    taken: deque[StepMeasurements] = field(default_factory=lambda: deque(maxlen=HISTORY))
     left_out: int = 0
 
 
@@ -103,13 +103,13 @@ class Divergence(Callback):
         position.dirty = self._stepped_after == step_of(pl_module)
 
 
-def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: float = 1.0) -> Measured:
+def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: float = 1.0) -> StepMeasurements:
     """Read losses and the norm of the gradients from the device in one go; losses come multiplied by `scale`."""
     norm = get_total_norm(gradients) if gradients else torch.zeros(())
     numbers = [loss.float().reshape(()) for loss in losses] + [norm.float()]
     device = numbers[0].device
     *found, total = torch.stack([number.to(device) for number in numbers]).tolist()
-    return Measured(step, [loss / scale for loss in found], total)
+    return StepMeasurements(step, [loss / scale for loss in found], total)
 
 
 def _held(gradient: Any) -> Tensor:
@@ -117,14 +117,14 @@ def _held(gradient: Any) -> Tensor:
     return gradient.to_local() if hasattr(gradient, "to_local") else gradient
 
 
-def sound(measured: Measured, gradients: list[Tensor]) -> bool:
+def sound(measured: StepMeasurements, gradients: list[Tensor]) -> bool:
     """Whether all is finite. A norm may overflow where no gradient does, so that is looked at before it is believed."""
     if not all(map(math.isfinite, measured.losses)):
         return False
     return math.isfinite(measured.norm) or all(bool(gradient.isfinite().all()) for gradient in gradients)
 
 
-def happened(measured: Measured) -> str:
+def happened(measured: StepMeasurements) -> str:
     """`loss became NaN at step 1204`."""
     name, value = "loss", measured.loss
     if math.isfinite(value):
@@ -132,7 +132,7 @@ def happened(measured: Measured) -> str:
     return f"{name} became {'NaN' if math.isnan(value) else 'infinite'} at step {measured.step}"
 
 
-def diverged(trainer: Trainer, measured: Measured, course: Course, rate: float) -> Fault:
+def diverged(trainer: Trainer, measured: StepMeasurements, course: Course, rate: float) -> Fault:
     """TRN01 with everything that helps to find the reason."""
     lines = [f"learning rate {float(rate):.3g}, precision {trainer.precision}"]
     if course.taken:
@@ -150,7 +150,7 @@ def diverged(trainer: Trainer, measured: Measured, course: Course, rate: float) 
     )
 
 
-def _suspects(trainer: Trainer, measured: Measured) -> list[str]:
+def _suspects(trainer: Trainer, measured: StepMeasurements) -> list[str]:
     """Files of the micro-batches whose loss is not finite; of the whole step on this rank where none is."""
     bad = [micro for micro, loss in enumerate(measured.losses) if not math.isfinite(loss)]
     data = data_of(trainer)

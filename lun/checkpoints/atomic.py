@@ -17,7 +17,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
 from ldm.files.lazy_tensor import is_left_spread
-from ldm.files.rank_shards import Shards, with_tensors
+from ldm.files.rank_shards import RankShards, with_tensors
 from ldm.files.read import read_torch
 from lun.checkpoints.background import Background
 from lun.checkpoints.checkpoint_files import keep, let_go, remove_unnamed, set_aside
@@ -90,7 +90,7 @@ class AtomicIO(TorchCheckpointIO):
         finally:
             temporary.unlink(missing_ok=True)
         flush_directory(path.parent)
-        shards = Shards.of(checkpoint, path)
+        shards = RankShards.of(checkpoint, path)
         if shards is not None:
             keep(shards)
         self.written, self.expected = path, hashed.size + (shards.size if shards else 0)
@@ -162,7 +162,7 @@ def unreadable(path: Path) -> str | None:
     """
     try:
         content = _read_undamaged(path)
-        shards = Shards.of(content, path)
+        shards = RankShards.of(content, path)
         return None if shards is None else shards.differ()
     except Exception as error:  # damage can make the reader of zip files or pickles fail in any way
         return _reason(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ldm.files.rank_shards import FOLDER, Shards
+from ldm.files.rank_shards import FOLDER, RankShards
 from lun.checkpoints.manifest import Manifest, manifest_path
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def remove_checkpoint(path: Path) -> None:
         remove_unnamed(path.parent)
 
 
-def keep(shards: Shards) -> None:
+def keep(shards: RankShards) -> None:
     """Mark the folder of shards that a checkpoint in its place names."""
     with suppress(OSError):  # without it they are only less safe from somebody who moves the file without them
         (shards.folder / KEPT).touch()
@@ -108,7 +108,7 @@ def _owner(folder: Path) -> str:
 def _named_by(file: Path) -> set[Path] | None:
     """The folder that a checkpoint names, if any; None where it cannot be read."""
     try:
-        shards = Shards.of(torch.load(file, map_location="cpu", weights_only=True, mmap=True), file)
+        shards = RankShards.of(torch.load(file, map_location="cpu", weights_only=True, mmap=True), file)
     except Exception:  # damage can make the reader of zip files or pickles fail in any way
         return None
     return {shards.folder} if shards else set()

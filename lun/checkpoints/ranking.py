@@ -23,20 +23,20 @@ class Saved:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ranking:
     """What is there once a new file is written: the files that stay, best or newest first, and those to delete."""
 
     kept: list[Saved]
     dropped: list[Saved]
 
 
-def place(saved: Sequence[Saved], new: Saved, keep: int, mode: Literal["min", "max"] = "min") -> Outcome | None:
+def place(saved: Sequence[Saved], new: Saved, keep: int, mode: Literal["min", "max"] = "min") -> Ranking | None:
     """Where `new` comes among `saved`; None if it is not worth writing.
 
     Without scores the newest stay. A file that `new` would overwrite has to be beaten by it.
     """
     if keep == KEEP_ALL:
-        return Outcome([], [])
+        return Ranking([], [])
 
     def rank(entry: Saved) -> tuple[float, int]:
         if entry.score is None:
@@ -48,7 +48,7 @@ def place(saved: Sequence[Saved], new: Saved, keep: int, mode: Literal["min", "m
     if position >= keep or any(entry.path == new.path for entry in ordered[:position]):
         return None
     others = [entry for entry in ordered if entry.path != new.path or entry is new]
-    return Outcome(others[:keep], others[keep:])
+    return Ranking(others[:keep], others[keep:])
 
 
 def still_there(root: Path, saved: Sequence[Saved]) -> list[Saved]:

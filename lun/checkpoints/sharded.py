@@ -14,7 +14,7 @@ from torch import distributed
 
 from ldm.errors import Fault
 from ldm.files.lazy_tensor import LazyShardedTensor, covers
-from ldm.files.rank_shards import ENTRY, ShardFile, Shards, pour_shard, tensors_in, without_tensors
+from ldm.files.rank_shards import ENTRY, RankShards, ShardFile, pour_shard, tensors_in, without_tensors
 from lun.checkpoints.checkpoint_files import remove_unnamed
 from lun.checkpoints.manifest import HashedFile
 
@@ -48,7 +48,7 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
         if own_rank() == 0:
             os.rename(unfinished, folder)
             flush_directory(folder.parent)
-        shards = Shards(folder, tuple(written.file for written in ranks if written.file))
+        shards = RankShards(folder, tuple(written.file for written in ranks if written.file))
         yield without_tensors(content) | {ENTRY: shards.entry()}
     except BaseException:
         if own_rank() == 0:

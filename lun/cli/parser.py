@@ -32,10 +32,10 @@ def parse(argv: Sequence[str]) -> Arguments:
     for word in argv:
         if not _is_text(word):
             raise Fault("CLI03", f"{word!a} is no text", why="a word of the command line has to be UTF-8 without zeros")
-    return _Reader(list(argv)).arguments()
+    return _ArgumentReader(list(argv)).arguments()
 
 
-class _Reader:
+class _ArgumentReader:
     """Reads words from left to right."""
 
     def __init__(self, words: list[str]) -> None:

@@ -53,7 +53,7 @@ ENDINGS = {".safetensors": "safetensors", ".ckpt": "ckpt", ".pt": "ckpt"}
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ConvertArguments:
     """The parsed command line; None where a flag was not given."""
 
     source: str = ""
@@ -70,7 +70,7 @@ class Arguments:
     max_shard_size: str | None = None
 
 
-def parse(argv: Sequence[str]) -> Arguments:
+def parse(argv: Sequence[str]) -> ConvertArguments:
     """The command line without the program's name. Raises `Fault` CLI02 or CLI03; an empty one asks for help."""
     given: dict[str, Any] = {}
     places: list[str] = []
@@ -92,11 +92,11 @@ def parse(argv: Sequence[str]) -> Arguments:
         else:
             places.append(word)
     if given.get("help") or not argv:
-        return Arguments(help=True)
+        return ConvertArguments(help=True)
     return _checked(places, given)
 
 
-def _checked(places: list[str], given: dict[str, Any]) -> Arguments:
+def _checked(places: list[str], given: dict[str, Any]) -> ConvertArguments:
     if len(places) != 2:
         raise Fault("CLI03", f"IN and OUT are needed, got {' '.join(places) or 'neither'}", fix="see --help")
     if "to" not in given:
@@ -107,11 +107,11 @@ def _checked(places: list[str], given: dict[str, Any]) -> Arguments:
             raise Fault("CLI02", "--format is for --to ldm", why="folders always hold safetensors", fix="leave it out")
         if out.suffix in ENDINGS:
             raise Fault("CLI03", f"{out} is named like a file", why="--to diffusers makes a folder", fix="--to ldm")
-        return Arguments(source, out, **given)
+        return ConvertArguments(source, out, **given)
     if "max_shard_size" in given:
         raise Fault("CLI02", "--max-shard-size is for --to diffusers", why="OUT is one file", fix="leave it out")
     _check_ending(out, given.get("format"))
-    return Arguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
+    return ConvertArguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
 
 
 def _check_ending(out: Path, asked: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.convert.arguments import USAGE, Arguments, parse
+from lun.convert.arguments import USAGE, ConvertArguments, parse
 
 if TYPE_CHECKING:
     from ldm.convert.export import Wish
@@ -26,7 +26,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return reported(lambda: _start(parse(words)), ["python -m lun.convert", *words])
 
 
-def _start(arguments: Arguments) -> int:
+def _start(arguments: ConvertArguments) -> int:
     if arguments.help:
         print(USAGE, end="")
         return 0
@@ -55,7 +55,7 @@ def _start(arguments: Arguments) -> int:
     return 0
 
 
-def _wish(arguments: Arguments) -> Wish:
+def _wish(arguments: ConvertArguments) -> Wish:
     from ldm.convert.export import DTYPES, Wish
     from ldm.files.size_shards import bytes_of
 

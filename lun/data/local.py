@@ -28,7 +28,7 @@ from lun.data.images.decode import (
     to_array,
 )
 from lun.data.images.masks import MaskKind, mask_file, read_mask, require_masks
-from lun.data.index.selection import Choice, Split, Subset, select
+from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.metadata.caption_files import CaptionReader
@@ -97,7 +97,7 @@ class Local:
         self.times = repeats
         self.folder_weights = folder_weights or {}
         self.rules = _rules(metadata_params, captions)
-        choice = Choice(
+        choice = SelectionCriteria(
             rules=self.rules,
             layout=layout,
             described=metadata_params is not None,

@@ -14,7 +14,7 @@ from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.settings import Cache, CacheSettings
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.embedder import CachedText
@@ -154,7 +154,7 @@ class DataModuleFromConfig(LightningDataModule):
             for line in self.table("train").lines(self.global_batch, Offers(self.dataset("train")).path):
                 log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
 
-    def cache_moments(self, encoder: Encoder, share: Share) -> None:
+    def cache_moments(self, encoder: LatentEncoder, share: Share) -> None:
         """Fill the cache with what training and validation need; from then on loaders read moments from it."""
         assert self.cache is not None
         for split in _SPLITS["fit"]:

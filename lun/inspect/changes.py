@@ -14,7 +14,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Piece:
+class CaptionPiece:
     """A tag or word of a caption; `changed`: the other side has not got it."""
 
     text: str
@@ -26,8 +26,8 @@ class Change:
     """One caption, before and after; another order is a change."""
 
     name: str
-    written: list[Piece]
-    seen: list[Piece]
+    written: list[CaptionPiece]
+    seen: list[CaptionPiece]
 
     @property
     def is_one(self) -> bool:
@@ -60,14 +60,14 @@ def _pieces(text: str, separator: str | None) -> list[str]:
     return [part for part in (part.strip() for part in parts) if part]
 
 
-def compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[Piece], list[Piece]]:
+def compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[CaptionPiece], list[CaptionPiece]]:
     """Both sides with what the other has not got marked; what only moved is not."""
     return _marked(before, Counter(after)), _marked(after, Counter(before))
 
 
-def _marked(pieces: Sequence[str], other: Counter[str]) -> list[Piece]:
+def _marked(pieces: Sequence[str], other: Counter[str]) -> list[CaptionPiece]:
     found = []
     for piece in pieces:
-        found.append(Piece(piece, other[piece] <= 0))
+        found.append(CaptionPiece(piece, other[piece] <= 0))
         other[piece] -= 1
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from lun.cli.command_parser import CommandParser
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console import report
@@ -34,7 +35,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m lun.inspect", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", metavar="DIR", help="the data set")

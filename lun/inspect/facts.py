@@ -40,7 +40,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DatasetFacts:
     """Numbers of one data set; everything is plain, so that it can be written as JSON."""
 
     layout: str
@@ -83,7 +83,7 @@ class Facts:
     warnings: list[str] = field(default_factory=list)
 
 
-def facts_of(data: Local, given: Given) -> Facts:
+def facts_of(data: Local, given: Given) -> DatasetFacts:
     """Look at all headers, up to 20,000 captions and up to 3,000 pictures."""
     sizes = data.sizes()
     sound = sizes[sizes.min(axis=1) > 0].astype(np.int64)
@@ -99,7 +99,7 @@ def facts_of(data: Local, given: Given) -> Facts:
     table = _table(data, buckets) if buckets else None
     cropped = _cropped(shapes, data.crop, buckets)
     looks, copies = looks_of(data), _duplicates(data)
-    return Facts(
+    return DatasetFacts(
         layout=data.selection.found.words,
         total=waterfall.total,
         usable=waterfall.left - len(unreadable),

@@ -8,10 +8,10 @@ from itertools import groupby
 
 from ldm.errors import Fault
 from lun.data.local import Local
-from lun.inspect.changes import Piece
+from lun.inspect.changes import CaptionPiece
 from lun.inspect.charts import chart, heat_map
 from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
-from lun.inspect.facts import Facts
+from lun.inspect.facts import DatasetFacts
 from lun.inspect.given import Given
 from lun.inspect.rejected import Row
 from lun.inspect.style import STYLE, draw_rules
@@ -21,7 +21,7 @@ _PAIRS = 8
 _GROUPS, _OF_A_GROUP = 12, 5
 
 
-def page(given: Given, facts: Facts, seen: Sequence[Seen], rejected: Sequence[Row], data: Local) -> str:
+def page(given: Given, facts: DatasetFacts, seen: Sequence[Seen], rejected: Sequence[Row], data: Local) -> str:
     """The whole page."""
     sections = {
         "What is left after each filter": _funnel(facts),
@@ -52,7 +52,7 @@ def _anchor(title: str) -> str:
     return "-".join(title.lower().split())
 
 
-def _tiles(facts: Facts) -> str:
+def _tiles(facts: DatasetFacts) -> str:
     width, height = facts.median_size
     copies = sum(len(group) - 1 for group in (*facts.duplicates, *facts.near_duplicates))
     over = f", {facts.too_long / max(1, facts.captions):.0%} too long" if facts.too_long else ""
@@ -68,7 +68,7 @@ def _tiles(facts: Facts) -> str:
     return f"<div class='tiles'>{cells}</div>"
 
 
-def _funnel(facts: Facts) -> str:
+def _funnel(facts: DatasetFacts) -> str:
     whole, left, lines = max(1, facts.total), facts.total, [_bar("in the folder", facts.total, 0, facts.total)]
     for step in facts.waterfall:
         if count := int(step["count"]):
@@ -120,7 +120,7 @@ def _or_empty(text: str) -> str:
     return escape(text) or "<span class='soft'>(empty)</span>"
 
 
-def _crops(facts: Facts, seen: Sequence[Seen]) -> str:
+def _crops(facts: DatasetFacts, seen: Sequence[Seen]) -> str:
     worst = sorted(seen, key=lambda one: -one.cropped)[:_PAIRS]
     return (
         f"<p class='soft'>{facts.cropped_away:.1%} of all pixels, and {facts.smaller:,} pictures are enlarged. Of those"
@@ -137,7 +137,7 @@ def _pair(one: Seen) -> str:
     )
 
 
-def _changes(facts: Facts) -> str:
+def _changes(facts: DatasetFacts) -> str:
     anew = "Tags are drawn anew whenever a picture comes round; this is the first time. " if facts.drawn_anew else ""
     if not any(change.is_one for change in facts.changes):
         same = "These came out as they were written." if anew else "They are read as they were written."
@@ -150,13 +150,13 @@ def _changes(facts: Facts) -> str:
     )
 
 
-def _chips(pieces: Sequence[Piece], kind: str) -> str:
+def _chips(pieces: Sequence[CaptionPiece], kind: str) -> str:
     if not pieces:
         return "<span class='soft'>(empty)</span>"
     return "".join(f"<span{f' class={kind}' if one.changed else ''}>{escape(one.text)}</span>" for one in pieces)
 
 
-def _charts(facts: Facts) -> Iterator[str]:
+def _charts(facts: DatasetFacts) -> Iterator[str]:
     yield chart("width / height", facts.aspect, [*facts.limits["aspect"], 1.0])
     yield chart("size: square root of the pixels", facts.resolution, facts.limits["resolution"])
     yield chart("cropped away", facts.cropped, unit="%")
@@ -166,11 +166,11 @@ def _charts(facts: Facts) -> Iterator[str]:
         yield chart("score", facts.score, facts.limits["score"])
 
 
-def _buckets(facts: Facts) -> str:
+def _buckets(facts: DatasetFacts) -> str:
     return f"<h3>Buckets</h3><pre>{escape(chr(10).join(facts.buckets))}</pre>" if facts.buckets else ""
 
 
-def _tags(facts: Facts) -> str:
+def _tags(facts: DatasetFacts) -> str:
     if not facts.top_tags:
         return ""
     words = "".join(f"<span>{escape(tag)} <span class='soft'>{count:,}</span></span>" for tag, count in facts.top_tags)
@@ -191,7 +191,7 @@ def _tags(facts: Facts) -> str:
     )
 
 
-def _files(facts: Facts) -> str:
+def _files(facts: DatasetFacts) -> str:
     rows = [*facts.file_types.items(), *facts.looks.kinds.items(), *facts.unread.items()]
     if facts.looks.headers < facts.usable:
         rows.append((f"(kinds are those of {facts.looks.headers:,} pictures, spread evenly)", 0))
@@ -202,7 +202,7 @@ def _files(facts: Facts) -> str:
     return f"<table>{lines}</table>"
 
 
-def _twice(facts: Facts, data: Local) -> str:
+def _twice(facts: DatasetFacts, data: Local) -> str:
     among = f" among {facts.looks.pictures:,}, spread evenly" if facts.looks.pictures < facts.usable else ""
     copies = sum(len(group) - 1 for group in facts.duplicates)
     alike = sum(len(group) - 1 for group in facts.near_duplicates)

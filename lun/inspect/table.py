@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lun.inspect.facts import Facts, sparkline
+from lun.inspect.facts import DatasetFacts, sparkline
 
 
-def lines_of(facts: Facts, folder: str) -> Iterator[str]:
+def lines_of(facts: DatasetFacts, folder: str) -> Iterator[str]:
     """One line or a few for each kind of fact, labels in one column."""
     for label, *texts in _rows(facts):
         for number, text in enumerate(texts):
@@ -15,7 +15,7 @@ def lines_of(facts: Facts, folder: str) -> Iterator[str]:
     yield f"{'report':<9} {folder}/"
 
 
-def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
+def _rows(facts: DatasetFacts) -> Iterator[tuple[str, ...]]:
     yield "layout", facts.layout
     removed = [f"- {step['count']:>8,}  {step['words']}" for step in facts.waterfall if step["count"]]
     yield "usable", f"{facts.usable:,} of {facts.total:,}", *removed
@@ -42,7 +42,7 @@ def _rows(facts: Facts) -> Iterator[tuple[str, ...]]:
     yield "twice", f"exact duplicates {copies:,} · look alike {alike:,}{among}"
 
 
-def _captions(facts: Facts) -> str:
+def _captions(facts: DatasetFacts) -> str:
     cut = (
         f" · > {facts.most_tokens}: {facts.too_long / max(1, facts.captions):.0%}"
         if facts.length_in == "tokens"
@@ -54,6 +54,6 @@ def _captions(facts: Facts) -> str:
     )
 
 
-def _care(facts: Facts) -> list[str]:
+def _care(facts: DatasetFacts) -> list[str]:
     kinds = " · ".join(f"{kind} {count:,}" for kind, count in facts.looks.kinds.items())
     return [kinds] if kinds else []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lun.data.local import Local
 from lun.inspect.contact import Seen, contact_sheet, first_examples
-from lun.inspect.facts import Facts, facts_of
+from lun.inspect.facts import DatasetFacts, facts_of
 from lun.inspect.given import Given
 from lun.inspect.page import page
 from lun.inspect.rejected import Row, rejected_rows, write_rejected
@@ -41,7 +41,7 @@ def write_report(given: Given, data: Local, folder: Path, kinds: Collection[str]
     return [*lines_of(facts, folder.as_posix()), *facts.warnings]
 
 
-def _warnings(facts: Facts) -> list[str]:
+def _warnings(facts: DatasetFacts) -> list[str]:
     found = []
     if facts.unreadable:
         found.append(f"warning[DAT06]: unreadable images: {len(facts.unreadable):,}; list in rejected.csv")

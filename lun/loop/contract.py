@@ -7,7 +7,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ldm.position import Position
 
 
-class TrainedModel(Protocol):
+class TrainingModule(Protocol):
     """The side of a LightningModule that savers and stops see."""
 
     position: Position
@@ -30,8 +30,8 @@ class TrainingData(Protocol):
         """What this rank reads in the step at work, all of it or one micro-batch, by name."""
 
 
-def model_of(pl_module: LightningModule) -> TrainedModel:
-    return cast(TrainedModel, pl_module)
+def model_of(pl_module: LightningModule) -> TrainingModule:
+    return cast(TrainingModule, pl_module)
 
 
 def step_of(pl_module: LightningModule) -> int:

@@ -2,24 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import NoReturn
 
-from ldm.errors import Fault
+from lun.cli.command_parser import CommandParser
 
 NAME = "python -m lun.posthoc_ema"
 
 
-class Parser(argparse.ArgumentParser):
-    """Raises `Fault` CLI03 instead of leaving the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise Fault("CLI03", message, where=self.prog, fix=f"{NAME} --help")
-
-
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The subcommand as `command`, and its options. `Fault` CLI03 or CLI05 for what cannot be understood."""
-    parser = Parser(prog=NAME, description="Averages of any width from the snapshots of a run, after training.")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    parser = CommandParser(prog=NAME, description="Averages of any width from the snapshots of a run, after training.")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=CommandParser)
     _inspect(commands.add_parser("inspect", help="which snapshots a run has, and which widths they reach"))
     _plan(commands.add_parser("plan", help="before training: error, conditioning and size of a choice of widths"))
     _reconstruct(commands.add_parser("reconstruct", help="write the average of a width, at any step"))

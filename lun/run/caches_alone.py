@@ -13,7 +13,7 @@ from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log
 from lun.console.ending import reported
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
@@ -39,7 +39,7 @@ def _fill(words: list[str]) -> int:
     data.describe()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     networks = frozen_networks(config, cache.text)
-    data.cache_moments(Encoder(networks[FIRST_STAGE].to(device), device), Share())
+    data.cache_moments(LatentEncoder(networks[FIRST_STAGE].to(device), device), Share())
     if TEXT_ENCODER in networks:
         data.cache_text(TextEncoder(networks[TEXT_ENCODER].to(device), device), Share())
     return 0

@@ -6,7 +6,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ldm.errors import Fault
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.module import DataModuleFromConfig
@@ -37,7 +37,7 @@ class FillCaches(Callback):
                 fix="lightning.deepspeed.stage=2, or data.params.cache=false",
             )
         share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)
-        data.cache_moments(Encoder(first_stage, trainer.strategy.root_device), share)
+        data.cache_moments(LatentEncoder(first_stage, trainer.strategy.root_device), share)
         if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):
             pl_module.conditioner.embedder = data.cache_text(TextEncoder(encoder, trainer.strategy.root_device), share)
             if not data.captions_settled:

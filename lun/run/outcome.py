@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FitOutcome:
     """Watches one fit of `run`, whose start was recorded as `started`."""
 
     run: RunDirectory

@@ -34,7 +34,7 @@ ELSEWHERE = "DEV01"
 
 
 @dataclass(frozen=True)
-class Parts:
+class RunParts:
     """Everything of a run that needs neither pictures nor weights to be built."""
 
     callbacks: list[Callback]
@@ -42,7 +42,7 @@ class Parts:
     model: TrainedModel
 
 
-def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) -> Parts:
+def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) -> RunParts:
     """Callbacks, data module and model; `trainer` are the arguments of a Trainer, `on_cpu` whether it has no other
     device. Raises every `Fault` of the settings, an ExceptionGroup of several.
     """
@@ -59,7 +59,7 @@ def build_parts(settings: Settings, trainer: Mapping[str, Any], on_cpu: bool) ->
     raise_all(tried.faults)
     tell_unused(config)
     assert callbacks is not None and data is not None and model is not None
-    return Parts(callbacks, data, model)
+    return RunParts(callbacks, data, model)
 
 
 def judge(settings: Settings, has_time_limit: bool) -> None:
@@ -78,7 +78,7 @@ def judge(settings: Settings, has_time_limit: bool) -> None:
     raise_all([fault for fault in tried.faults if fault.id != ELSEWHERE])
 
 
-def _rehearse(parts: Parts, model: dict[str, Any], trainer: Mapping[str, Any], steps: int) -> None:
+def _rehearse(parts: RunParts, model: dict[str, Any], trainer: Mapping[str, Any], steps: int) -> None:
     global_batch = parts.data.batch_size * trainer.get("accumulate_grad_batches", 1)
     fill_horizon(model.get("params", {}).get("scheduler_config"), steps)
     parts.model.learning_rate = scaled_rate(*rate_of(model), global_batch)

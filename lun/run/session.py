@@ -31,7 +31,7 @@ from lun.run.changes import changed_settings, stored_settings
 from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.fill_caches import FillCaches
 from lun.run.length import Length, fill_horizon, settle_length
-from lun.run.outcome import Outcome
+from lun.run.outcome import FitOutcome
 from lun.run.parts import build_parts
 from lun.run.plan import Amounts, Plan
 from lun.run.rate import rate_of, scaled_rate
@@ -195,7 +195,7 @@ class Session:
             say_if_crowded()
         if trainer.is_global_zero:
             self.write_down(run, started)
-        return Outcome(run, started, stops, self.model, trainer, self.window).of(
+        return FitOutcome(run, started, stops, self.model, trainer, self.window).of(
             lambda: trainer.fit(
                 self.model,
                 datamodule=self.data,

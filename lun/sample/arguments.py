@@ -4,9 +4,8 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import NoReturn
 
-from ldm.errors import Fault
+from lun.cli.command_parser import CommandParser
 
 NAME = "python -m lun.sample"
 ABOUT = """draw pictures from a run, a checkpoint or a published model
@@ -23,21 +22,16 @@ EXAMPLES = """examples
 a line of prompts.txt, with kohya's options:  a cat on a roof --n blurry --w 512 --h 768 --d 7 --l 7.5 --s 30"""
 
 
-class Parser(argparse.ArgumentParser):
-    """Raises `Fault` CLI03 instead of leaving the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise Fault("CLI03", message, where=self.prog, fix=f"{NAME} --help")
-
-
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The options by name. `Fault` CLI03 for what cannot be understood; SystemExit after `--help`."""
     return build().parse_args(list(words))
 
 
-def build() -> Parser:
+def build() -> CommandParser:
     """The parser of the command line."""
-    parser = Parser(prog=NAME, description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(
+        prog=NAME, description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="what to draw")
     parser.add_argument("--prompts", dest="file", metavar="FILE", help="YAML, or a prompt a line")

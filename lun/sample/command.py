@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lun.sample.pictures import Picture
-    from lun.sample.source import Source
+    from lun.sample.source import SampledModel
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _folder(asked: argparse.Namespace) -> Path:
     return folder
 
 
-def _draw(source: Source, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
+def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
     from lun.previews.grid import write
     from lun.sample.drawing import draw, is_broken
     from lun.sample.pictures import batches
@@ -92,7 +92,7 @@ def _draw(source: Source, pictures: Sequence[Picture], asked: argparse.Namespace
     log.info("wrote    %s", folder)
 
 
-def _written(picture: Picture, values: Tensor, source: Source, dtype: str, path: Path) -> Image.Image:
+def _written(picture: Picture, values: Tensor, source: SampledModel, dtype: str, path: Path) -> Image.Image:
     """One picture as a PNG that says how it was made."""
     from PIL import Image
 

@@ -8,12 +8,12 @@ from typing import Any
 from PIL.PngImagePlugin import PngInfo
 
 from lun.sample.pictures import Picture
-from lun.sample.source import Source
+from lun.sample.source import SampledModel
 
 SAMPLERS = {"ddim": "DDIM", "euler": "Euler", "dpmpp": "DPM++ 2M"}
 
 
-def parameters(picture: Picture, source: Source) -> str:
+def parameters(picture: Picture, source: SampledModel) -> str:
     """The text that A1111's web UI stores under `parameters`: prompt, negative prompt, then settings on one line."""
     settings = {
         "Steps": picture.steps,
@@ -29,7 +29,7 @@ def parameters(picture: Picture, source: Source) -> str:
     return "\n".join([picture.prompt, *negative, ", ".join(f"{name}: {_quoted(v)}" for name, v in settings.items())])
 
 
-def chunks(picture: Picture, source: Source, dtype: str) -> PngInfo:
+def chunks(picture: Picture, source: SampledModel, dtype: str) -> PngInfo:
     """The text chunks of a picture's file: `parameters`, and under `lun` all of it as JSON."""
     info = PngInfo()
     info.add_text("parameters", parameters(picture, source))

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Source:
+class SampledModel:
     """A model in evaluation mode on the CPU.
 
     name      what pictures call it
@@ -39,7 +39,7 @@ class Source:
     pictures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_source(given: str, ema: bool | None) -> Source:
+def open_source(given: str, ema: bool | None) -> SampledModel:
     """The model that `given` means. Raises `Fault` MOD01 to MOD06, RES01 for a run without a checkpoint."""
     path = find_weights(given)
     if path.is_dir() and (path / "configs").is_dir():
@@ -48,10 +48,10 @@ def open_source(given: str, ema: bool | None) -> Source:
     if run and run.resolved_config.is_file():
         return _of_run(run, path, ema)
     model = build_published(open_model(given, ema).model)
-    return Source(model, path.stem if path.is_file() else path.name, open_checkpoint(given).sha256())
+    return SampledModel(model, path.stem if path.is_file() else path.name, open_checkpoint(given).sha256())
 
 
-def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> Source:
+def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
     config = read_stored(run.resolved_config)
     model = instantiate_from_config(config["model"])
     if not isinstance(model, DDPM):
@@ -61,7 +61,7 @@ def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> Source:
     averaged = restore(model, read_content(file).state, str(file), ema)
     log.info("weights  %s", "averaged (EMA)" if averaged else "those of the last step")
     weights: Literal["ema", "raw"] = "ema" if averaged else "raw"
-    return Source(model, run.name, open_checkpoint(file).sha256(), weights, _pictures(config))
+    return SampledModel(model, run.name, open_checkpoint(file).sha256(), weights, _pictures(config))
 
 
 def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ _SPELT = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedCombination:
     """Why a combination is refused, what to use instead, and whether that is so on the CPU alone."""
 
     why: str
@@ -20,14 +20,16 @@ class Refusal:
     on_cpu_only: bool = False
 
 
-_SCALED = Refusal("float16 needs its gradients scaled, and nothing scales those of shards", "precision bf16-mixed")
-_ON_GPU = Refusal(
+_SCALED = RefusedCombination(
+    "float16 needs its gradients scaled, and nothing scales those of shards", "precision bf16-mixed"
+)
+_ON_GPU = RefusedCombination(
     "DeepSpeed scales float16 by kernels of a GPU; on one this strategy and precision go together",
     "--accelerator gpu on a machine that has one, or precision bf16-mixed",
     on_cpu_only=True,
 )
 
-TABLE: Mapping[Strategy, Mapping[str, Refusal | None]] = {
+TABLE: Mapping[Strategy, Mapping[str, RefusedCombination | None]] = {
     "one device": dict.fromkeys(PRECISIONS),
     "ddp": dict.fromkeys(PRECISIONS),
     "fsdp": dict.fromkeys(PRECISIONS) | {"16-mixed": _SCALED},

@@ -167,9 +167,9 @@ class FSDP(ModelParallelStrategy):
                 part.set_requires_gradient_sync(True, recurse=False)
 
     @property
-    def ema_source(self) -> shards.Shards:
+    def ema_source(self) -> shards.ShardedParameters:
         """What the EMA averages."""
-        return shards.Shards(self.lightning_module)
+        return shards.ShardedParameters(self.lightning_module)
 
     # Checkpoints: those of one process. Weights are restored before they are sharded, optimizers after.
 

@@ -14,7 +14,7 @@ from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_l
 from lun.strategies.parts import share_of_parameters
 
 
-class Shards:
+class ShardedParameters:
     """What an EMA averages: this rank's parts of the parameters that train, under the names of the whole ones."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -15,7 +15,7 @@ from ldm.families.infer_config import family_of, unet_of
 from ldm.files.read import Content, read_content
 from ldm.files.sniff import readable_size
 from ldm.files.source import find_weights
-from ldm.keys.averaged import Choice, choose_weights, holds_average
+from ldm.keys.averaged import ChosenWeights, choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_on_meta
@@ -107,7 +107,7 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
         return None
 
 
-def _tell_choice(choice: Choice, there_were_two: bool) -> None:
+def _tell_choice(choice: ChosenWeights, there_were_two: bool) -> None:
     others = len(choice.state) - choice.averaged
     if not choice.averaged:
         known = (

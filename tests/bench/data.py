@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.position import Position
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.example import collate
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{args.count} JPEG of {args.width} x {args.height} to {args.size}, batches of {args.batch}, 1 thread")
         kept = module(root, args.size, 0, args.batch, cache=cache)
         begun = perf_counter()
-        kept.cache_moments(Encoder(Pooling(), torch.device("cpu")), Share())
+        kept.cache_moments(LatentEncoder(Pooling(), torch.device("cpu")), Share())
         text = kept.cache_text(TextEncoder(Telling().requires_grad_(False), torch.device("cpu")), Share())
         print(
             f"cache filled in {perf_counter() - begun:.1f} s, {2 * args.count} entries of 8 x {args.size // 8} squared"

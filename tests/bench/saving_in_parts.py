@@ -55,7 +55,7 @@ def cost(parameters: int, folder: str) -> dict[str, Row]:
     module(torch.randn(4, WIDTH)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    ema = LitEma(shards.Shards(module))
+    ema = LitEma(shards.ShardedParameters(module))
 
     def save(writer: AtomicIO, path: Path) -> None:
         state = {"state_dict": shards.module_state(module) | ema.state_dict(), "global_step": 1}

@@ -273,6 +273,15 @@ def test_functions_stay_short() -> None:
     assert [entry for entry in functions if entry[1] > LONGEST_FUNCTION] == []
 
 
+def test_each_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{module}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_no_file_speaks_of_how_or_where_it_was_written() -> None:
     found = []
     for path in tracked_files():

@@ -17,7 +17,7 @@ from ldm.errors import Fault
 from ldm.models.diffusion.picture_size import Sides
 
 
-class Previewed(Protocol):
+class PreviewedDiffusion(Protocol):
     """The side of a diffusion model that pictures are drawn from; `ldm.models.diffusion.ddpm.DDPM` is one."""
 
     model: Any
@@ -44,7 +44,7 @@ class Previewed(Protocol):
 
 
 @contextmanager
-def previewing(model: Previewed) -> Iterator[None]:
+def previewing(model: PreviewedDiffusion) -> Iterator[None]:
     """Evaluation mode without gradients, and the mode as it was afterwards."""
     training = model.training
     model.train(False)
@@ -74,7 +74,7 @@ class Sampling:
 
 
 def sample_clean(
-    model: Previewed,
+    model: PreviewedDiffusion,
     captions: Sequence[str],
     seeds: Sequence[int],
     how: Sampling,

@@ -12,12 +12,12 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
-from ldm.models.diffusion.preview import Previewed, Sampling, previewing, sample_clean
+from ldm.models.diffusion.preview import PreviewedDiffusion, Sampling, previewing, sample_clean
 
 GAP = 2
 
 
-class Pictured(Previewed, Protocol):
+class Pictured(PreviewedDiffusion, Protocol):
     """What is asked here; `ldm.models.diffusion.ddpm.DDPM` is one."""
 
     log_every_t: int

@@ -10,7 +10,7 @@ from torch import nn
 
 from ldm.errors import Fault
 from ldm.families.recognise import Family, text_encoders, unet_family
-from ldm.families.whole_checkpoint import Checkpoint, open_checkpoint
+from ldm.families.whole_checkpoint import WholeCheckpoint, open_checkpoint
 from ldm.files.hub import require_hub_id
 from ldm.files.load import fit, load_part
 from ldm.files.sniff import sniff
@@ -161,7 +161,7 @@ def count_parameters(part: Part) -> int:
     return sum(p.numel() for p in part.build_on_meta().parameters())
 
 
-def _fill(checkpoint: Checkpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
+def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
     description = checkpoint.describe()
     log.info("weights  %s", description.line(checkpoint.sha256()))
     if description.prediction not in (None, start.prediction):
@@ -201,7 +201,7 @@ def averaged_unet(raw: State, ema: State, network: Any, source: str) -> State:
     return names | found
 
 
-def _require_fit(checkpoint: Checkpoint, part: Part, state: State, ignore: Sequence[str]) -> None:
+def _require_fit(checkpoint: WholeCheckpoint, part: Part, state: State, ignore: Sequence[str]) -> None:
     network = part.build_on_meta()
     _, comparison = fit(network, state, ignore)
     if comparison.fits:
@@ -232,7 +232,7 @@ def _told(family: Family | None) -> str:
     return f"{family.name} ({family.facts})" if family else ""
 
 
-def _useless(parts: Mapping[str, Part], checkpoint: Checkpoint) -> Fault:
+def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:
     """MOD03: whoever names a file means it to be used."""
     own = [f"{part.setting}.params.ckpt_path" for part in parts.values() if part.own_path]
     return Fault(

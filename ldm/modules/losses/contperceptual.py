@@ -21,7 +21,7 @@ LARGEST_WEIGHT = 1e4
 
 
 @dataclass(frozen=True)
-class Measured:
+class LossAndLogs:
     """A loss to minimise, and what is told of it in CompVis' units: {name without `train/` or `val/`: number}."""
 
     loss: Tensor
@@ -97,7 +97,7 @@ class LPIPSWithDiscriminator(nn.Module):
 
     def generator(
         self, real: Tensor, made: Tensor, posterior: Posterior, step: int, last_layer: Tensor | None, average: Average
-    ) -> Measured:
+    ) -> LossAndLogs:
         """The autoencoder's loss for pictures (b, 3, h, w) and what it made of them.
 
         `last_layer` is the weight at which the two forces are compared; None (in validation, where nothing has a
@@ -138,15 +138,15 @@ class LPIPSWithDiscriminator(nn.Module):
             }
             if self.perceptual_loss is not None:
                 log["lpips"] = perceptual.detach().mean()
-            return Measured(loss, log)
+            return LossAndLogs(loss, log)
 
-    def judge(self, real: Tensor, made: Tensor) -> Measured:
+    def judge(self, real: Tensor, made: Tensor) -> LossAndLogs:
         """The discriminator's loss for real pictures and decoded ones; no gradient leaves it."""
         with full_precision(real):
             of_real, of_made = (self.discriminator(some.detach().float()) for some in (real, made))
             loss = self.disc_factor * self.disc_loss(of_real, of_made)
             log = {"disc_loss": loss, "logits_real": of_real.mean(), "logits_fake": of_made.mean()}
-            return Measured(loss, {name: value.detach() for name, value in log.items()})
+            return LossAndLogs(loss, {name: value.detach() for name, value in log.items()})
 
     def _perceptual(self, real: Tensor, made: Tensor) -> Tensor:
         if self.perceptual_loss is None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lun.config.compat.rewriting import Config, Refusal, Upgrade, at, listed, put, without
+from lun.config.compat.rewriting import Config, RefusedSetting, Upgrade, at, listed, put, without
 
 MODELS = ("LatentDiffusion", "DDPM")
 AUTOENCODERS = ("AutoencoderKL",)
 
 
 @dataclass(frozen=True)
-class Idle:
+class IdleParameter:
     """A parameter without effect: at one of `harmless` it is dropped, at any other value refused for `why`.
 
     No `why` means that no value had an effect on training.
@@ -26,29 +26,33 @@ class Idle:
 _LOGVAR = "there is no learned or fixed log-variance for each timestep here"
 _LOSS_TERMS = "the loss has one term; objective.params.weighting weights it by timestep"
 
-IDLE: Mapping[str, Idle] = {
-    "num_timesteps_cond": Idle((None, 1), "conditioning has no noise schedule of its own here"),
-    "clip_denoised": Idle(),
-    "first_stage_trainable": Idle(
+IDLE: Mapping[str, IdleParameter] = {
+    "num_timesteps_cond": IdleParameter((None, 1), "conditioning has no noise schedule of its own here"),
+    "clip_denoised": IdleParameter(),
+    "first_stage_trainable": IdleParameter(
         (None, False), "beside a UNet the first stage stays as it is; configs/training-encoder.yaml trains it alone"
     ),
-    "v_posterior": Idle(),
-    "use_positional_encodings": Idle((None, False), "it appends coordinates of patches, which no model here takes"),
-    "learn_logvar": Idle((None, False), _LOGVAR),
-    "logvar_init": Idle((None, 0), _LOGVAR),
-    "original_elbo_weight": Idle((None, 0), _LOSS_TERMS),
-    "l_simple_weight": Idle((None, 1), _LOSS_TERMS),
-    "embedding_reg_weight": Idle(),
-    "cond_stage_forward": Idle((None,), "the text encoder is called as it is"),
-    "given_betas": Idle((None,), "the noise schedule is computed from beta_schedule, linear_start and linear_end"),
-    "conditioning_key": Idle((None, "crossattn"), "captions reach the network by cross-attention alone"),
-    "concat_mode": Idle(),
-    "personalization_config": Idle((None,), "textual inversion is not available"),
-    "unfreeze_model": Idle((None, False), "textual inversion is not available"),
-    "model_lr": Idle((None, 0), "textual inversion is not available"),
+    "v_posterior": IdleParameter(),
+    "use_positional_encodings": IdleParameter(
+        (None, False), "it appends coordinates of patches, which no model here takes"
+    ),
+    "learn_logvar": IdleParameter((None, False), _LOGVAR),
+    "logvar_init": IdleParameter((None, 0), _LOGVAR),
+    "original_elbo_weight": IdleParameter((None, 0), _LOSS_TERMS),
+    "l_simple_weight": IdleParameter((None, 1), _LOSS_TERMS),
+    "embedding_reg_weight": IdleParameter(),
+    "cond_stage_forward": IdleParameter((None,), "the text encoder is called as it is"),
+    "given_betas": IdleParameter(
+        (None,), "the noise schedule is computed from beta_schedule, linear_start and linear_end"
+    ),
+    "conditioning_key": IdleParameter((None, "crossattn"), "captions reach the network by cross-attention alone"),
+    "concat_mode": IdleParameter(),
+    "personalization_config": IdleParameter((None,), "textual inversion is not available"),
+    "unfreeze_model": IdleParameter((None, False), "textual inversion is not available"),
+    "model_lr": IdleParameter((None, 0), "textual inversion is not available"),
 }
-IDLE_IN_AUTOENCODERS: Mapping[str, Idle] = {
-    "colorize_nlabels": Idle((None,), "label maps are not supported, only pictures"),
+IDLE_IN_AUTOENCODERS: Mapping[str, IdleParameter] = {
+    "colorize_nlabels": IdleParameter((None,), "label maps are not supported, only pictures"),
 }
 
 
@@ -74,12 +78,12 @@ def model(config: Config) -> Upgrade:
     )
 
 
-def _is_refused(value: Any, entry: Idle) -> bool:
+def _is_refused(value: Any, entry: IdleParameter) -> bool:
     return bool(entry.why) and not any(value is harmless or value == harmless for harmless in entry.harmless)
 
 
-def _refusal(key: str, value: Any, entry: Idle) -> Refusal:
-    return Refusal(
+def _refusal(key: str, value: Any, entry: IdleParameter) -> RefusedSetting:
+    return RefusedSetting(
         ("model", "params", key),
         f"model.params.{key} is not available (it is {value!r})",
         why=entry.why,

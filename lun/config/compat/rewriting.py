@@ -11,7 +11,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedSetting:
     """An old setting that asks for something that does not exist here."""
 
     path: Path
@@ -26,7 +26,7 @@ class Upgrade:
 
     config: Config
     notes: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedSetting, ...] = ()
 
 
 def at(config: Mapping[str, Any], *path: str) -> Config:

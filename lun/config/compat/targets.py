@@ -23,6 +23,7 @@ MOVED: Mapping[str, str] = {
     "ldm.modules.ema_profiles.InverseGamma": "ldm.ema.profiles.InverseGamma",
     "ldm.modules.ema_profiles.PowerDecay": "ldm.ema.profiles.PowerDecay",
     "ldm.modules.ema_profiles.TrailingMean": "ldm.ema.profiles.TrailingMean",
+    "ldm.diffusion.timesteps.Uniform": "ldm.diffusion.timesteps.UniformTimesteps",
     "pytorch_lightning.loggers.TestTubeLogger": "lightning.pytorch.loggers.CSVLogger",
     "pytorch_lightning.loggers.test_tube.TestTubeLogger": "lightning.pytorch.loggers.CSVLogger",
 }

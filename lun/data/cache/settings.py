@@ -13,9 +13,9 @@ import torch
 from ldm.errors import Fault
 from ldm.place import cache_root
 from lun.data.cache.latents import fill as moments
-from lun.data.cache.latents.cached import Cached, require_cacheable, wanted_entries
+from lun.data.cache.latents.cached import CachedDataset, require_cacheable, wanted_entries
 from lun.data.cache.latents.contents import Contents
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share, fill_together
 from lun.data.cache.text import fill as texts
 from lun.data.cache.text.embedder import CachedText
@@ -65,8 +65,8 @@ class Cache:
         return made
 
     def moments_of(
-        self, dataset: Any, sizes: Mapping[Size | None, np.ndarray], encoder: Encoder, workers: int, share: Share
-    ) -> Cached:
+        self, dataset: Any, sizes: Mapping[Size | None, np.ndarray], encoder: LatentEncoder, workers: int, share: Share
+    ) -> CachedDataset:
         """`dataset` with moments in place of pictures, computed now where they are missing.
 
         sizes  the examples that are read at each size. Raises `Fault` CFG08 for a dataset that cannot be cached.
@@ -79,7 +79,7 @@ class Cache:
         fill = partial(moments.fill, dataset, encode=encoder, dtype=dtype, workers=workers)
         shards = fill_together(partial(moments.missing_entries, wanted), fill, folder, moments.WHAT, share)
         log.info("cache    %s moments in %s", f"{len(shards):,}", folder)
-        return Cached(dataset, wanted, shards)
+        return CachedDataset(dataset, wanted, shards)
 
     def text_of(self, datasets: Sequence[Any], encoder: TextEncoder, share: Share) -> CachedText:
         """What takes the place of `encoder`: the settled captions of `datasets` are computed now where missing."""

@@ -47,7 +47,7 @@ class Split(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectionCriteria:
     """What a config says about the pictures to use; `rules` are those of `metadata_params` and `captions`."""
 
     rules: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Selection:
         return self.waterfall.rows
 
 
-def select(data_root: str, choice: Choice) -> Selection:
+def select(data_root: str, choice: SelectionCriteria) -> Selection:
     """Read the folder and choose from it.
 
     Raises `Fault` DAT01 (no such folder), DAT02 (no picture left), DAT03 (no layout), DAT04 (no captions), DEP01.
@@ -121,7 +121,7 @@ def _with_tags_of_text(table: Table, rules: Mapping[str, Any]) -> Table:
     return dataclasses.replace(table, tags=Ragged.of(flat, [len(row) for row in tags]), vocabulary=Strings.of(numbers))
 
 
-def _chain(root: Path, found: Found, told: Table, choice: Choice) -> list[Filter]:
+def _chain(root: Path, found: Found, told: Table, choice: SelectionCriteria) -> list[Filter]:
     rules = choice.rules
     made: list[Filter] = []
     if nth := rules.get("consider_every_nth"):

@@ -22,7 +22,7 @@ _LARGEST = 1 << 16
 _SERVE = "import sys; sys.path = sys.argv[1:]; from lun.data.layouts.reader import serve; serve()"
 
 
-class _Reader:
+class _ReaderProcess:
     """A process that reads descriptions. It starts afresh, so it neither loads torch nor shares a lock or a handler;
     in a session of its own, signals for the group pass it by, and it ends when nobody is there to ask it."""
 
@@ -68,7 +68,7 @@ def read_by_many(root: str, files: list[str]) -> list[Read]:
 
 def _answers(root: str, pieces: list[list[str]], workers: int) -> list[Read | None]:
     """What each piece says, None where its process ended; no process outlives this, whatever interrupts it."""
-    free: SimpleQueue[_Reader] = SimpleQueue()
+    free: SimpleQueue[_ReaderProcess] = SimpleQueue()
 
     def ask(piece: list[str]) -> Read | None:
         reader = free.get()
@@ -79,7 +79,7 @@ def _answers(root: str, pieces: list[list[str]], workers: int) -> list[Read | No
 
     with ThreadPoolExecutor(workers) as threads, contextlib.ExitStack() as started:
         for _ in range(workers):
-            reader = _Reader()
+            reader = _ReaderProcess()
             started.callback(reader.end)
             free.put(reader)
         return list(threads.map(ask, pieces))

@@ -13,7 +13,7 @@ from lun.data.metadata.table import Table
 
 
 @dataclass(frozen=True)
-class Step:
+class FilterStep:
     """One filter's part: `count` pictures removed, the first of them as an example."""
 
     name: str
@@ -27,7 +27,7 @@ class Waterfall:
     """What happened to each of `total` rows: `removed_by` (n,) is the number of a step, -1 for rows that are left."""
 
     total: int
-    steps: tuple[Step, ...]
+    steps: tuple[FilterStep, ...]
     removed_by: NDArray[np.int16]
 
     @property
@@ -40,7 +40,7 @@ class Waterfall:
         return int((self.removed_by < 0).sum())
 
     @property
-    def worst(self) -> Step | None:
+    def worst(self) -> FilterStep | None:
         """The step that removed the most, None where none removed any."""
         return max((step for step in self.steps if step.count), key=lambda step: step.count, default=None)
 
@@ -80,7 +80,7 @@ def run(table: Table, filters: Sequence[Filter]) -> Waterfall:
         gone = left & ~one.keep(table, left)
         removed_by[gone] = number
         first = _named(table, int(np.argmax(gone))) if gone.any() else ""
-        steps.append(Step(one.name, one.words, int(gone.sum()), first))
+        steps.append(FilterStep(one.name, one.words, int(gone.sum()), first))
     return Waterfall(len(table), tuple(steps), removed_by)
 
 

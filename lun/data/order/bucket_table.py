@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ldm.errors import Fault
-from lun.data.order.buckets import WHERE, Buckets, Fit, fit_sizes
+from lun.data.order.buckets import WHERE, BucketFit, Buckets, fit_sizes
 from lun.data.order.law import Size
 
 
@@ -109,6 +109,6 @@ def _bucket(size: Size, parts: list[tuple[np.ndarray, np.ndarray]], repeats: np.
     return Bucket(size, np.repeat(members, times), float(np.average(cropped, weights=times)))
 
 
-def _worst(fit: Fit, taken: np.ndarray) -> tuple[int, float]:
+def _worst(fit: BucketFit, taken: np.ndarray) -> tuple[int, float]:
     lost = np.where(taken, fit.cropped, 0.0)
     return int(lost.argmax()), float(lost.max())

@@ -87,7 +87,7 @@ class Buckets:
 
 
 @dataclass(frozen=True)
-class Fit:
+class BucketFit:
     """Where each picture of a dataset goes at one resolution.
 
     sizes    the sizes of the resolution
@@ -102,14 +102,14 @@ class Fit:
     larger: np.ndarray
 
 
-def fit_sizes(pictures: np.ndarray, sizes: list[Size]) -> Fit:
+def fit_sizes(pictures: np.ndarray, sizes: list[Size]) -> BucketFit:
     """The size that cuts away least of each of `pictures` (n, 2): the nearest in log(width / height)."""
     target = np.array(sizes, dtype=np.float64)
     aspects = np.log(target[:, 0] / target[:, 1])
     own = np.log(pictures[:, 0] / pictures[:, 1])
     chosen = np.searchsorted((aspects[1:] + aspects[:-1]) / 2, own)
     larger = (pictures < target[chosen]).any(axis=1)
-    return Fit(sizes, chosen, 1 - np.exp(-np.abs(aspects[chosen] - own)), larger)
+    return BucketFit(sizes, chosen, 1 - np.exp(-np.abs(aspects[chosen] - own)), larger)
 
 
 def _require(holds: bool, name: str, value: object, kind: str) -> None:

@@ -7,7 +7,7 @@ from lun.strategies.half import Mixed
 ENTRY = Mixed.__qualname__  # under which Lightning stores torch's scaler
 
 
-class Scaler(Protocol):
+class DynamicScalerProtocol(Protocol):
     """What is read and set of DeepSpeed's `DynamicLossScaler` (tried with 0.19.8)."""
 
     cur_scale: float
@@ -18,7 +18,7 @@ class Scaler(Protocol):
     scale_window: int
 
 
-def scale_state(scaler: Scaler) -> dict[str, Any]:
+def scale_state(scaler: DynamicScalerProtocol) -> dict[str, Any]:
     """The state of a torch.amp.GradScaler that would go on likewise, and `steady` and `hysteresis` for DeepSpeed's.
 
     DeepSpeed grows the scale a step later than torch, so that its count may be one more than torch's can be.
@@ -37,7 +37,7 @@ def scale_state(scaler: Scaler) -> dict[str, Any]:
     }
 
 
-def load_scale_state(scaler: Scaler, state: dict[str, Any]) -> None:
+def load_scale_state(scaler: DynamicScalerProtocol, state: dict[str, Any]) -> None:
     """Set what `scale_state` gave, or a torch.amp.GradScaler's state; how fast it grows stays as it is configured."""
     scaler.cur_scale = float(state["scale"])
     scaler.last_overflow_iter = scaler.cur_iter - 1 - int(state.get("steady", state["_growth_tracker"]))

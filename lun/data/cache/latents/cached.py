@@ -11,7 +11,7 @@ import numpy as np
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.cache.latents.contents import Contents
-from lun.data.cache.shards.files import ENTRY_BYTES, Shards
+from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards
 from lun.data.example import Example
 from lun.data.order.law import Size
 
@@ -22,7 +22,7 @@ UNREADABLE = bytes(ENTRY_BYTES)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedEntries:
     """The entries of one size: `examples` (m,) sorted indices and the `names` (m, 2, 16) of both ways round.
 
     Where a dataset never mirrors, or always does, the other name is `UNREADABLE`.
@@ -44,7 +44,9 @@ def require_cacheable(dataset: Any) -> None:
         )
 
 
-def wanted_entries(dataset: Any, sizes: Mapping[Size | None, np.ndarray], contents: Contents) -> dict[Any, Wanted]:
+def wanted_entries(
+    dataset: Any, sizes: Mapping[Size | None, np.ndarray], contents: Contents
+) -> dict[Any, WantedEntries]:
     """The entries that `dataset` needs for the examples of each size: named by file, preparation, size and flip."""
     preparation = dataset.preparation()
     hashes: dict[int, bytes | None] = {}
@@ -64,7 +66,7 @@ def wanted_entries(dataset: Any, sizes: Mapping[Size | None, np.ndarray], conten
         members = np.unique(examples)
         names = [[name(int(i), size, way) if way in ways else UNREADABLE for way in (False, True)] for i in members]
         packed = np.frombuffer(b"".join(b"".join(row) for row in names), np.uint8)
-        found[size] = Wanted(members, packed.reshape(-1, 2, ENTRY_BYTES))
+        found[size] = WantedEntries(members, packed.reshape(-1, 2, ENTRY_BYTES))
     return found
 
 
@@ -82,10 +84,10 @@ def _content(dataset: Any, index: int, contents: Contents) -> bytes | None:
         return None  # told and replaced when its turn comes, as every bad picture
 
 
-class Cached:
+class CachedDataset:
     """`dataset` with `moments` (and `mask`, at their scale) in place of `image`."""
 
-    def __init__(self, dataset: Any, wanted: Mapping[Any, Wanted], shards: Shards) -> None:
+    def __init__(self, dataset: Any, wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> None:
         self.dataset = dataset
         self.shards = shards
         self.examples = {size: entries.examples for size, entries in wanted.items()}

@@ -8,7 +8,7 @@ from torch import Tensor
 from lun.data.cache.shards.identity import identity
 
 
-class Encoder:
+class LatentEncoder:
     """Encodes in the precision of the first stage's own weights, whatever the precision of training.
 
     first_stage  has `encode_moments` and is an nn.Module

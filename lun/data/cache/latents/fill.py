@@ -10,8 +10,8 @@ from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import DataLoader, Dataset
 
 from ldm.errors import Fault
-from lun.data.cache.latents.cached import UNREADABLE, Wanted
-from lun.data.cache.shards.files import ENTRY_BYTES, Shards, Writer
+from lun.data.cache.latents.cached import UNREADABLE, WantedEntries
+from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.shards.filling import steadily
 from lun.data.loader import guard_worker
 from lun.data.order.law import Size
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     flipped: bool
 
 
-def missing_entries(wanted: Mapping[Any, Wanted], shards: Shards) -> list[Entry]:
+def missing_entries(wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> list[Entry]:
     """What the cache has not got, each name once, sizes together."""
     found: dict[bytes, Entry] = {}
     for size, entries in wanted.items():

@@ -69,7 +69,7 @@ def _mapped(whole: np.ndarray, start: int, told: Mapping[str, Any]) -> np.ndarra
     return np.asarray(whole[start + first : start + last]).view(NUMPY[told["dtype"]]).reshape(told["shape"])
 
 
-class Shards:
+class CacheShards:
     """All shards of a folder. A file that cannot be read counts as absent, and is told."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from lun.data.cache.shards.files import Shards, Writer
+from lun.data.cache.shards.files import CacheShards, Writer
 
 log = logging.getLogger(__name__)
 
@@ -31,26 +31,26 @@ class Share:
 
 
 def fill_together(
-    missing: Callable[[Shards], Sequence[Missing]],
+    missing: Callable[[CacheShards], Sequence[Missing]],
     fill: Callable[[Sequence[Missing], Writer], None],
     folder: Path,
     what: str,
     share: Share,
-) -> Shards:
+) -> CacheShards:
     """Every rank fills its share; then whoever sees no shared folder fills the rest for itself.
 
     missing  what the shards have not got
     what     what is computed, in the plural
     """
-    absent = missing(Shards(folder))
+    absent = missing(CacheShards(folder))
     if absent and share.rank == 0:
         log.info("cache    %s %s to compute, kept in %s", f"{len(absent):,}", what, folder)
     fill(absent[share.rank :: share.world_size], Writer(folder))
     share.wait()
-    shards = Shards(folder)
+    shards = CacheShards(folder)
     if share.world_size > 1 and (rest := missing(shards)):
         fill(rest, Writer(folder))
-        shards = Shards(folder)
+        shards = CacheShards(folder)
     share.wait()
     return shards
 

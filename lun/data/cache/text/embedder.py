@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ldm.diffusion.conditioning import Conditioning
-from lun.data.cache.shards.files import Shards
+from lun.data.cache.shards.files import CacheShards
 from lun.data.cache.text.encoder import TextEncoder, columns_of
 from lun.data.cache.text.fill import EMPTY, names_of
 
@@ -12,7 +12,7 @@ from lun.data.cache.text.fill import EMPTY, names_of
 class CachedText:
     """Takes the place of a conditioner's embedder; a caption that the cache has not got is encoded as it comes."""
 
-    def __init__(self, encoder: TextEncoder, shards: Shards) -> None:
+    def __init__(self, encoder: TextEncoder, shards: CacheShards) -> None:
         self.encoder = encoder
         self.shards = shards
         like = encoder([EMPTY])

@@ -10,7 +10,7 @@ import torch
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
-from lun.data.cache.shards.files import ENTRY_BYTES, Shards, Writer
+from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.shards.filling import steadily
 from lun.data.cache.text.encoder import rows_of
 from lun.data.rejects import OF_ONE_EXAMPLE
@@ -47,7 +47,7 @@ def in_portions(captions: Iterable[str], count: int) -> Iterator[list[str]]:
         yield portion
 
 
-def missing_captions(datasets: Sequence[Any], shards: Shards) -> list[str]:
+def missing_captions(datasets: Sequence[Any], shards: CacheShards) -> list[str]:
     """What the cache has not got, each caption once."""
     found: dict[str, None] = {}
     for captions in in_portions(chain([EMPTY], *map(settled_captions, datasets)), _AT_ONCE):

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.path import DDPMPath, levels
-from ldm.diffusion.timesteps import Range, Stratified, TimestepLaw, Uniform
+from ldm.diffusion.timesteps import Range, Stratified, TimestepLaw, UniformTimesteps
 from ldm.errors import Fault
 
-LAWS = [Uniform(), Range(100, 900), Stratified(4), Stratified(4, Range(100, 900))]
+LAWS = [UniformTimesteps(), Range(100, 900), Stratified(4), Stratified(4, Range(100, 900))]
 SHAPE = (4, 8, 8)
 PATH = DDPMPath(1000)
 
@@ -23,7 +23,7 @@ def test_an_example_keeps_its_timestep_whatever_it_is_batched_with(law: Timestep
 
 
 def test_uniform_meets_every_timestep_about_equally_often() -> None:
-    counts = Uniform()(BatchDraws(0, range(2000)), DDPMPath(4), SHAPE).bincount(minlength=4)
+    counts = UniformTimesteps()(BatchDraws(0, range(2000)), DDPMPath(4), SHAPE).bincount(minlength=4)
     assert len(counts) == 4
     assert (counts > 420).all()
 
@@ -61,5 +61,5 @@ def test_strata_are_cut_from_the_law_that_is_given() -> None:
 @pytest.mark.parametrize("timesteps", [1, 513, 1000])
 def test_the_largest_draw_gives_the_last_timestep(timesteps: int) -> None:
     u = torch.tensor([0.0, 1 - 2**-24]).double()
-    assert Uniform().quantile(u, DDPMPath(timesteps), SHAPE).tolist() == [0, timesteps - 1]
+    assert UniformTimesteps().quantile(u, DDPMPath(timesteps), SHAPE).tolist() == [0, timesteps - 1]
     assert levels(DDPMPath(timesteps)).tolist() == list(range(timesteps))

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import Fault
-from lun.convert.arguments import Arguments, parse
+from lun.convert.arguments import ConvertArguments, parse
 
 
 def test_a_whole_line_is_read_in_any_order() -> None:
     line = "--force in.ckpt --dtype=fp16 out.safetensors --to ldm --no-ema --vae only --trust-pickle"
-    assert parse(line.split()) == Arguments(
+    assert parse(line.split()) == ConvertArguments(
         "in.ckpt", Path("out.safetensors"), "ldm", False, "fp16", "safetensors", "only", True, True
     )
 

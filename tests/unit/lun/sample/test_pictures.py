@@ -11,7 +11,7 @@ from lun.previews.prompts import Prompt
 from lun.sample.arguments import parse
 from lun.sample.metadata import parameters
 from lun.sample.pictures import Picture, batches, list_pictures
-from lun.sample.source import Source
+from lun.sample.source import SampledModel
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_what_a_prompt_says_itself_is_judged_too(settings: dict[str, float], mod
 
 def test_the_parameters_are_those_of_web_uis() -> None:
     picture = Picture("a cat\non a roof", "blurry", 7, 512, 768, 30, 7.5, "dpmpp")
-    source = Source(None, "cats, v2", "fe4efff1e1" + "0" * 54)  # type: ignore[arg-type]
+    source = SampledModel(None, "cats, v2", "fe4efff1e1" + "0" * 54)  # type: ignore[arg-type]
     first, second, negative, settings = parameters(picture, source).split("\n")
     assert (first, second, negative) == ("a cat", "on a roof", "Negative prompt: blurry")
     assert settings.startswith(

@@ -48,12 +48,12 @@ def started(monkeypatch):
     """Every process that was started."""
     found: list[subprocess.Popen] = []
 
-    class Reader(spread._Reader):
+    class Reader(spread._ReaderProcess):
         def __init__(self):
             super().__init__()
             found.append(self.process)
 
-    monkeypatch.setattr(spread, "_Reader", Reader)
+    monkeypatch.setattr(spread, "_ReaderProcess", Reader)
     return found
 
 
@@ -111,14 +111,14 @@ def test_an_interruption_leaves_no_process_behind(root, two, started, monkeypatc
 
 
 def test_a_process_that_nobody_asks_any_more_ends_by_itself():
-    reader = spread._Reader()
+    reader = spread._ReaderProcess()
     reader.process.stdin.close()
     assert reader.process.wait(timeout=30) == 0
     reader.process.stdout.close()
 
 
 def test_a_process_that_nobody_listens_to_ends_without_a_word(tmp_path, capfd):
-    reader = spread._Reader()
+    reader = spread._ReaderProcess()
     reader.process.stdout.close()
     with reader.process.stdin as asks:
         pickle.dump((str(tmp_path), ["x.json"]), asks)

@@ -11,7 +11,7 @@ from support.runs import make_shapes
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.cache.latents.contents import Contents
-from lun.data.cache.latents.encoder import Encoder
+from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.local import Local
@@ -45,7 +45,7 @@ def cache(tmp_path: Path) -> Cache:
 def filled(cache: Cache, data: Local, stage: Halving | None = None, sizes=ALL, share: Share | None = None):
     """(the cached dataset, how many pictures were encoded for it)."""
     stage = stage or Halving()
-    made = cache.moments_of(data, sizes, Encoder(stage, torch.device("cpu")), 0, share or Share())
+    made = cache.moments_of(data, sizes, LatentEncoder(stage, torch.device("cpu")), 0, share or Share())
     return made, stage.encoded
 
 
@@ -193,7 +193,7 @@ def test_moments_that_are_not_finite_stop_the_run(cache, pictures):
 
 def test_a_dataset_that_cannot_tell_pictures_from_draws_is_refused(cache):
     with pytest.raises(Fault, match="cannot be cached"):
-        cache.moments_of(object(), ALL, Encoder(Halving(), torch.device("cpu")), 0, Share())
+        cache.moments_of(object(), ALL, LatentEncoder(Halving(), torch.device("cpu")), 0, Share())
 
 
 def test_a_file_is_read_again_only_if_it_changed(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import torch
 from support.damage import flips
 
 from ldm.errors import Fault
-from lun.data.cache.shards.files import ENTRY_BYTES, Shards, Writer
+from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 
 
 def names(count: int) -> np.ndarray:
@@ -34,7 +34,7 @@ def test_entries_are_found_among_many(tmp_path):
     for number, name in enumerate(entries[:400]):
         writer.add(name.tobytes(), {"moments": torch.full((2, 1, 1 + number % 2), float(number))})
     writer.flush()
-    shards = Shards(tmp_path)
+    shards = CacheShards(tmp_path)
     places = shards.locate(entries)
     assert (places[400:] == -1).all()
     assert [shards.read(place)["moments"].mean().item() for place in places[:400]] == list(range(400))
@@ -46,7 +46,7 @@ def test_entries_of_several_tensors_of_other_types_and_names_share_a_folder(tmp_
     writer.add(one.tobytes(), {"context": torch.arange(6.0).view(3, 2).half(), "sizes": torch.ones(6)})
     writer.add(two.tobytes(), {"context": torch.zeros(4, 2)})
     writer.flush()
-    shards = Shards(tmp_path)
+    shards = CacheShards(tmp_path)
     first, second = (shards.read(place) for place in shards.locate(names(2)))
     assert first["context"].dtype == torch.float16 and first["context"].tolist() == [[0, 1], [2, 3], [4, 5]]
     assert first["sizes"].tolist() == [1] * 6
@@ -57,7 +57,7 @@ def test_a_shard_reaches_a_worker_by_its_path(tmp_path):
     writer = Writer(tmp_path)
     writer.add(bytes(16), {"x": torch.zeros(100_000)})
     writer.flush()
-    (shard,) = Shards(tmp_path).shards
+    (shard,) = CacheShards(tmp_path).shards
     sent = pickle.dumps(shard)
     assert len(sent) < 1000
     assert torch.equal(pickle.loads(sent).row(0)["x"], torch.zeros(100_000))
@@ -73,7 +73,7 @@ def test_a_disk_that_is_full_is_told_and_leaves_what_was_written_before(tmp_path
         writer.flush()
     assert str(tmp_path) in caught.value.what and "LUN_CACHE" in caught.value.fix
     assert [path.suffix for path in tmp_path.iterdir()] == [".safetensors"]
-    assert (Shards(tmp_path).locate(names(2))[:, 0] >= 0).tolist() == [True, False]
+    assert (CacheShards(tmp_path).locate(names(2))[:, 0] >= 0).tolist() == [True, False]
 
 
 def test_any_flipped_bit_of_a_shard_is_noticed_or_makes_it_absent(tmp_path):
@@ -87,7 +87,7 @@ def test_any_flipped_bit_of_a_shard_is_noticed_or_makes_it_absent(tmp_path):
     (tmp_path / "harmed").mkdir()
     noticed = 0
     for position in flips(whole, tmp_path / "harmed" / whole.name, 300):
-        shards = Shards(tmp_path / "harmed")
+        shards = CacheShards(tmp_path / "harmed")
         for number, place in enumerate(shards.locate(entries)):
             if place[0] < 0:
                 noticed += 1

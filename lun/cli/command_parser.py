@@ -1,0 +1,13 @@
+"""The argparse parser of the commands `python -m lun.NAME`."""
+
+import argparse
+from typing import NoReturn
+
+from ldm.errors import Fault
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Raises `Fault` CLI03 for a command line that it does not understand, instead of leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Fault("CLI03", message, where=self.prog, fix=f"{self.prog} --help")
