@@ -173,6 +173,12 @@ def rounded_to_one(values: Tensor) -> Tensor:
     return torch.where((values.abs() - 1).abs() < ROUNDING, values.sign(), values)
 
 
+def require_positive(name: str, value: float) -> None:
+    """Raise `Fault` CFG03 unless `value` is a finite number above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise Fault("CFG03", f"{name} cannot be {value}", why="it has to be a finite number above 0")
+
+
 def ddim_timesteps(timesteps: int, steps: int, to_the_end: bool) -> list[int]:
     """Those that Stable Diffusion's DDIM visits, evenly from 1 on by a whole number, unless they begin far too low.
 

@@ -2,18 +2,22 @@
 
 A law is a quantile function of one uniform number an example, which is keyed by its slot: so any of them can be
 stratified, and an example keeps its level whatever it is batched with.
+
+Laws of Stable Diffusion 3 (Esser et al. 2024, arXiv 2403.03206, sec. 3.1) are written for the t of rectified flow,
+sigma / (alpha + sigma): ln SNR = -2 logit t. Another path is given the level with that SNR, or the nearest.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.path import Path
+from ldm.diffusion.path import Path, require_positive
 from ldm.errors import Fault
 
 TimestepLaw = Callable[[BatchDraws, Path, Sequence[int]], Tensor]
@@ -27,8 +31,22 @@ class QuantileLaw(ABC):
     def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         """t (b,) of the path at u (b,) float64 in [0, 1), for examples of `shape` (c, h, w)."""
 
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        """ln SNR (b,) float64 of the same levels; it may be infinite."""
+        return path.log_snr(self.quantile(u, path, shape))
+
     def __call__(self, draws: BatchDraws, path: Path, shape: Sequence[int]) -> Tensor:
         return self.quantile(draws.uniform("timestep").double(), path, shape)
+
+
+class LogSnrLaw(QuantileLaw):
+    """A law given by the quantile function of its ln SNR, whatever the path."""
+
+    @abstractmethod
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor: ...
+
+    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return path.at_log_snr(self.log_snr(u, path, shape))
 
 
 @configurable
@@ -38,6 +56,9 @@ class UniformTimesteps(QuantileLaw):
 
     def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         return path.between(u, 0, path.timesteps)
+
+
+_EVERY = UniformTimesteps()
 
 
 @configurable
@@ -60,23 +81,106 @@ class Range(QuantileLaw):
 
 @configurable
 @dataclass(frozen=True)
-class Stratified(QuantileLaw):
+class LogitNormal(LogSnrLaw):
+    """The logit of t is normal, so that the middle levels come most: Stable Diffusion 3's law with mean 0 and std 1.
+
+    EDM's law, ln sigma normal with P_mean and P_std (Karras et al. 2022, arXiv 2206.00364), is this one with the same
+    two numbers, as sigma there is t / (1 - t).
+
+    mean  above 0 noisier levels
+    std   of the logit; a larger one meets the ends more
+
+    Raises `Fault` CFG03 for numbers that make no law.
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
+            what = f"a logit-normal law with mean {self.mean} and std {self.std}"
+            raise Fault("CFG03", what, why="both have to be finite, and std above 0")
+
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return -2 * (self.mean + self.std * torch.special.ndtri(1 - u))
+
+
+@configurable
+@dataclass(frozen=True)
+class Mode(LogSnrLaw):
+    """t = 1 - u - scale (cos^2(pi u / 2) - 1 + u), the middle levels most where `scale` is above 0, and both ends met.
+
+    scale  above 0 the middle most, 0 all alike, below 0 the ends
+
+    Raises `Fault` CFG03 unless -1 <= scale <= 2 / (pi - 2), beyond which it is no quantile function.
+    """
+
+    scale: float = 1.29
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.scale <= 2 / (math.pi - 2):
+            why = f"it has to be a number from -1 to {2 / (math.pi - 2):.3f}"
+            raise Fault("CFG03", f"scale cannot be {self.scale} in a law with a mode", why=why)
+
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return -2 * torch.logit(1 - u - self.scale * ((math.pi / 2 * u).cos() ** 2 - 1 + u))
+
+
+@configurable
+@dataclass(frozen=True)
+class CosMap(LogSnrLaw):
+    """The levels of the cosine schedule with t even: density 2 / (pi - 2 pi t + 2 pi t^2)."""
+
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        return -2 * (math.pi / 2 * (1 - u)).tan().log()  # t = 1 - 1 / (tan + 1)
+
+
+@configurable
+@dataclass(frozen=True)
+class Shifted(LogSnrLaw):
+    """A law moved to noisier levels: the SNR divided by c^2, t' = c t / (1 + (c - 1) t) (sec. 5.3.2 of that paper).
+
+    More pixels of the same picture need more noise to be hidden by it. SD 3 has 3 at 1024 pixels a side.
+
+    factor     c; below 1 cleaner levels
+    law        what is moved
+    base_side  side of what is noised (latents, or pixels) at which c is `factor`; there c grows as the side does. None:
+               the same for every size
+
+    Raises `Fault` CFG03 for a factor or a side that is no number above 0.
+    """
+
+    factor: float
+    law: QuantileLaw = _EVERY
+    base_side: float | None = None
+
+    def __post_init__(self) -> None:
+        require_positive("factor", self.factor)
+        if self.base_side is not None:
+            require_positive("base_side", self.base_side)
+
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        larger = math.sqrt(shape[-1] * shape[-2]) / self.base_side if self.base_side else 1.0
+        return self.law.log_snr(u, path, shape) - 2 * math.log(self.factor * larger)
+
+
+@configurable
+@dataclass(frozen=True)
+class Stratified:
     """A law in `global_batch` strata of equal probability, each of which a global batch meets once.
 
     That leaves less noise in the gradient. The stratum of an example is its slot modulo the global batch, so that it
     does not depend on ranks or micro-batches (the low-discrepancy sampler of Kingma et al. 2021, arXiv 2107.00630, app.
     I.1, with independent draws).
 
-    law  what is cut into strata, `UniformTimesteps` unless given
+    global_batch  examples of a step, on all ranks and micro-batches
+    law           what is cut into strata
     """
 
     global_batch: int
-    law: QuantileLaw = field(default_factory=UniformTimesteps)
+    law: QuantileLaw = _EVERY
 
     def __call__(self, draws: BatchDraws, path: Path, shape: Sequence[int]) -> Tensor:
         strata = torch.tensor([row.slot % self.global_batch for row in draws.rows])
         u = (strata + draws.uniform("timestep").double()) / self.global_batch
-        return self.quantile(u, path, shape)
-
-    def quantile(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         return self.law.quantile(u, path, shape)

@@ -57,6 +57,7 @@ UNET = {
 BASE: Mapping[str, Mapping[str, Any]] = {
     "ldm.diffusion.timesteps.Range": {"low": 1, "high": 9},
     "ldm.diffusion.timesteps.Stratified": {"global_batch": 4},
+    "ldm.diffusion.timesteps.Shifted": {"factor": 3.0},
     "ldm.lr_scheduler.LambdaLinearScheduler": CYCLE,
     "ldm.lr_scheduler.LambdaWarmUpCosineScheduler2": CYCLE,
     "ldm.lr_scheduler.LambdaWarmUpCosineScheduler": {

@@ -23,6 +23,7 @@ MODELS = [preset for preset in PRESETS if preset.group == "models"]
 COMBINATIONS = [
     ["training-lightning.yaml", "demo/emoji.yaml"],
     ["demo/emoji.yaml"],
+    ["demo/emoji-flow.yaml"],
     TXT2IMG,
     ["training-lightning.yaml", "training-encoder.yaml"],
     ["training-lightning.yaml", "demo/first-stage.yaml"],

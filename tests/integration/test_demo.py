@@ -58,10 +58,13 @@ def test_the_first_stage_draws_what_it_never_saw_and_its_latents_are_scaled_to_o
 
 
 @pytest.mark.slow
-def test_combinations_that_were_never_seen_are_drawn_right(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("objective", ["emoji", "emoji-flow"])
+def test_combinations_that_were_never_seen_are_drawn_right(
+    objective: str, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
     from check_demo import judge, newest_samples
 
-    assert run([*DEMO, "-l", str(demo)]) == 0
+    assert run(["--base", f"configs/demo/{objective}.yaml", "-t", "-l", str(demo)]) == 0
     background, subject = judge(newest_samples(newest_run(demo)))
     assert background >= 23 and subject >= 20

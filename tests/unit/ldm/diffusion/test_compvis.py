@@ -11,6 +11,8 @@ from ldm.diffusion.compvis import DEFAULTS, LossType, combined_objective, compvi
 from ldm.diffusion.loss import Absolute, ElementLoss, Huber, Squared
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.rectified_flow import RectifiedFlow
+from ldm.diffusion.timesteps import LogitNormal
 from ldm.errors import Fault
 from ldm.util import Recipe
 
@@ -61,11 +63,12 @@ def parts(objective: Objective) -> dict[str, Any]:
 
 
 def test_overlays_of_the_objective_are_found() -> None:
-    assert set(OVERLAYS) == {"min-snr", "offset-noise", "zero-terminal-snr"} and set(OTHER) == set(DEFAULTS)
+    found = {"min-snr", "offset-noise", "zero-terminal-snr", "rectified-flow"}
+    assert set(OVERLAYS) == found and set(OTHER) == set(DEFAULTS)
 
 
 @pytest.mark.parametrize("name", OTHER)
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", OVERLAYS.keys() - {"rectified-flow"})
 def test_an_overlay_keeps_what_compvis_spelling_says(overlay: str, name: str) -> None:
     """Each shorthand under each overlay: all that the overlay does not change is as it is without it."""
     cosine = {"beta_schedule": "cosine"} if name == "cosine_s" else {}
@@ -75,6 +78,16 @@ def test_an_overlay_keeps_what_compvis_spelling_says(overlay: str, name: str) ->
     changed = {part for part in alone if both[part] != alone[part]}
     assert changed == set(OVERLAYS[overlay]["params"])
     assert both != parts(combined_objective(OVERLAYS[overlay], before))
+
+
+@pytest.mark.parametrize("name", ["beta_schedule", "linear_start", "linear_end", "cosine_s"])
+def test_rectified_flow_refuses_each_setting_of_ddpms_schedule(name: str) -> None:
+    shorthand = DEFAULTS | {"parameterization": "flow"}
+    with pytest.raises(Fault, match=f"model.params.{name} and") as fault:
+        combined_objective(OVERLAYS["rectified-flow"], shorthand | {name: OTHER[name]})
+    assert f"RectifiedFlow takes no {name}" in fault.value.why
+    found = combined_objective(OVERLAYS["rectified-flow"], shorthand | {"timesteps": 500})
+    assert (found.prediction, found.path, found.timesteps) == ("flow", RectifiedFlow(500), LogitNormal())
 
 
 LOSS = {"target": "ldm.diffusion.loss.Huber"}

@@ -1,5 +1,8 @@
 """Timestep laws: what they cover, and that an example's timestep follows from its slot alone."""
 
+import math
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,10 +10,24 @@ from hypothesis import strategies as st
 
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.path import DDPMPath, levels
-from ldm.diffusion.timesteps import Range, Stratified, TimestepLaw, UniformTimesteps
+from ldm.diffusion.rectified_flow import RectifiedFlow
+from ldm.diffusion.timesteps import (
+    CosMap,
+    LogitNormal,
+    LogSnrLaw,
+    Mode,
+    QuantileLaw,
+    Range,
+    Shifted,
+    Stratified,
+    TimestepLaw,
+    UniformTimesteps,
+)
 from ldm.errors import Fault
 
 LAWS = [UniformTimesteps(), Range(100, 900), Stratified(4), Stratified(4, Range(100, 900))]
+LAWS += [LogitNormal(), Mode(), CosMap(), Shifted(3.0, LogitNormal()), Stratified(4, Shifted(3.0))]
+FLOW = RectifiedFlow()
 SHAPE = (4, 8, 8)
 PATH = DDPMPath(1000)
 
@@ -63,3 +80,77 @@ def test_the_largest_draw_gives_the_last_timestep(timesteps: int) -> None:
     u = torch.tensor([0.0, 1 - 2**-24]).double()
     assert UniformTimesteps().quantile(u, DDPMPath(timesteps), SHAPE).tolist() == [0, timesteps - 1]
     assert levels(DDPMPath(timesteps)).tolist() == list(range(timesteps))
+
+
+U = torch.linspace(0, 1 - 2**-24, 4001, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "law", [UniformTimesteps(), LogitNormal(), LogitNormal(-1.2, 1.2), Mode(), Mode(-1.0), CosMap()]
+)
+def test_a_law_begins_at_pure_noise_and_comes_down_to_the_clean_end(law: QuantileLaw) -> None:
+    t = law.quantile(U, FLOW, SHAPE)
+    assert t[0] == 1 and t[-1] < 0.01 and (t > 0).all()
+    assert (t.diff() <= 1e-6).all()
+
+
+def test_the_logit_of_a_logit_normal_law_is_normal() -> None:
+    draws = BatchDraws(0, range(4000))
+    logits = torch.logit(LogitNormal(0.5, 2.0)(draws, FLOW, SHAPE).double())
+    assert logits.mean().item() == pytest.approx(0.5, abs=0.1) and logits.std().item() == pytest.approx(2.0, abs=0.1)
+
+
+def test_cosmap_has_the_density_that_the_paper_gives() -> None:
+    """Its distribution function by the integral of 2 / (pi - 2 pi t + 2 pi t^2)."""
+    t = torch.linspace(0, 1, 100_001, dtype=torch.float64)
+    density = 2 / (math.pi - 2 * math.pi * t + 2 * math.pi * t**2)
+    below = torch.cat([torch.zeros(1).double(), torch.cumulative_trapezoid(density, t)])
+    drawn = CosMap().quantile(U, FLOW, SHAPE).double()
+    torch.testing.assert_close(below[(drawn * 100_000).round().long()], 1 - U, rtol=0, atol=2e-5)
+
+
+def test_the_law_with_a_mode_has_the_known_quantiles() -> None:
+    t = Mode(1.29).quantile(1 - torch.tensor([0.05, 0.5, 0.95]).double(), FLOW, SHAPE)
+    torch.testing.assert_close(t, torch.tensor([0.107, 0.5, 0.893]), rtol=0, atol=1e-3)
+
+
+def test_a_shifted_logit_normal_law_is_one_of_another_mean() -> None:
+    moved, other = Shifted(3.0, LogitNormal(0.2, 1.5)), LogitNormal(0.2 + math.log(3), 1.5)
+    torch.testing.assert_close(moved.quantile(U, FLOW, SHAPE), other.quantile(U, FLOW, SHAPE))
+
+
+def test_the_shift_grows_with_the_side_where_one_is_named() -> None:
+    alone = Shifted(1.5).quantile(U, FLOW, (4, 64, 64))
+    assert torch.equal(Shifted(1.5, base_side=64).quantile(U, FLOW, (4, 64, 64)), alone)
+    torch.testing.assert_close(
+        Shifted(1.5, base_side=64).quantile(U, FLOW, (4, 128, 128)), Shifted(3.0).quantile(U, FLOW, SHAPE)
+    )
+    assert torch.equal(Shifted(1.5).quantile(U, FLOW, (4, 128, 128)), alone)
+
+
+@pytest.mark.parametrize("law", [LogitNormal(), Mode(), CosMap(), Shifted(2.0, LogitNormal())])
+def test_a_law_in_log_snr_is_the_same_on_another_path(law: LogSnrLaw) -> None:
+    u = torch.linspace(0.1, 0.9, 50, dtype=torch.float64)
+    found = PATH.log_snr(law.quantile(u, PATH, SHAPE))
+    torch.testing.assert_close(found, law.log_snr(u, FLOW, SHAPE), rtol=0, atol=0.4)  # between its discrete levels
+    torch.testing.assert_close(
+        FLOW.log_snr(law.quantile(u, FLOW, SHAPE)), law.log_snr(u, PATH, SHAPE), rtol=0, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: LogitNormal(std=0.0),
+        lambda: LogitNormal(mean=math.inf),
+        lambda: Mode(1.8),
+        lambda: Mode(-1.1),
+        lambda: Mode(math.nan),
+        lambda: Shifted(0.0),
+        lambda: Shifted(2.0, base_side=0),
+    ],
+)
+def test_a_law_that_cannot_be_is_a_fault(wrong: Callable[[], object]) -> None:
+    with pytest.raises(Fault) as fault:
+        wrong()
+    assert fault.value.id == "CFG03"

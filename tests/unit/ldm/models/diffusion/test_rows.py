@@ -7,7 +7,9 @@ import torch
 from support.models import tiny_model
 from torch import Tensor
 
+from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.sampler import sample
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
@@ -97,6 +99,21 @@ def test_a_progressive_row_is_what_ancestral_sampling_foresees(scene: Scene) -> 
         expected = [model.decode(foreseen[t].float()) for t in reversed(scene.levels)]
     for picture, reference in zip(shown, expected, strict=True):
         torch.testing.assert_close(picture, reference, atol=1e-3, rtol=1e-3)
+
+
+def test_rows_of_rectified_flow_go_along_its_levels(scene: Scene) -> None:
+    model = scene.model
+    model.objective, model.log_every_t = Objective(RectifiedFlow(20), "flow"), 6
+    assert scene.levels == pytest.approx([0.05, 0.35, 0.65, 0.95, 1.0])
+    with previewing(model):
+        noised, drawn, foreseen = scene.diffusion_row(), scene.samples(with_row=True), scene.progressive_row()
+        inpainted = scene.inpainted()
+        pure = model.draws(scene.few).normal("diffusion row 1.0", scene.x0.shape[1:])
+        torch.testing.assert_close(tiles(noised)[-1], model.decode(pure))
+    assert len(tiles(noised)) == len(tiles(foreseen)) == 5
+    # Five steps meet 1, 0.8, 0.6, 0.4 and 0.2, the first at or below each level; then comes the sample itself.
+    assert len(tiles(drawn["denoise_row"])) == 5 and torch.equal(tiles(drawn["denoise_row"])[-1], drawn["samples"])
+    assert inpainted["samples_inpainting"].isfinite().all()
 
 
 def test_inpainting_keeps_what_lies_around_and_outpainting_the_middle(scene: Scene) -> None:
