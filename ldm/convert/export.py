@@ -1,9 +1,5 @@
 """A model out into the world: a single file or a pipeline's folder, whole or not at all, never over something else."""
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,10 +12,10 @@ from ldm.convert.modelspec import metadata_of
 from ldm.convert.pipeline import write_json, write_pipeline
 from ldm.errors import Fault
 from ldm.families.infer_config import BASES, SCALE_OF_XL, parts_in
+from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
 from ldm.files.write import (
     Types,
-    replacing,
     require_space,
     stored_size,
     told_as_fault,
@@ -70,7 +66,7 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     with told_as_fault(str(out)):
         if wish.to == "ldm":
             return _write_single(model, out, wish)
-        with _new_folder(out) as folder:
+        with replacing_folder(out) as folder:
             metadata = metadata_of(model, wish.title or out.name, wish.date)
             write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
             write_json(folder / MARK, {"files": sorted(_files_in(folder))})
@@ -187,24 +183,3 @@ def require_apart(source: Path, out: Path) -> None:
     if source.exists() and source.resolve().is_relative_to(out.resolve()):
         what = f"{out} {'is' if source.resolve() == out.resolve() else 'holds'} what is converted, and is not replaced"
         raise Fault("CLI05", what, where=str(source), fix="name another place")
-
-
-@contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill that takes the place of `out` when the block ends well, and is gone when it does not."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, former = (out.with_name(f".{out.name}.{word}-{os.getpid()}") for word in ("tmp", "old"))
-    try:
-        unfinished.mkdir()
-        yield unfinished
-        if out.exists():
-            os.replace(out, former)
-        try:
-            os.replace(unfinished, out)
-        except OSError:
-            if former.exists():
-                os.replace(former, out)
-            raise
-    finally:
-        for folder in (unfinished, former):
-            shutil.rmtree(folder, ignore_errors=True)

@@ -3,18 +3,18 @@
 import errno
 import hashlib
 import json
-import os
 import shutil
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.files.replacing import replacing
 from ldm.files.sniff import readable_size
 from ldm.files.state import State
 
@@ -82,21 +82,6 @@ def write_torch(path: str | Path, tensors: State, types: Types | None = None) ->
     copies = {name: narrowed(name, value, types.get(name, value.dtype)).clone() for name, value in tensors.items()}
     with replacing(Path(path)) as file:
         torch.save({"state_dict": copies}, file)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the name `path` when the block ends well, and is gone when it does not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,7 +1,6 @@
 """Speed and memory of a run in its loggers."""
 
 import logging
-import os
 import resource
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, Trainer
 
+from ldm.cpus import available_cpus
 from lun.callbacks.pace import Pace, stopwatch
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Throughput(Callback):
 
 def slow_loading(wait: float, workers: int) -> str:
     """The note for a run that waits for its images; `wait` is the share of time, 0 to 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cpus()
     now = f"(now {workers}; {cores} core{'s' * (cores != 1)})"
     more = min(cores, max(2, 2 * workers))
     fix = f"try data.params.num_workers={more} {now}"

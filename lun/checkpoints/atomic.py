@@ -3,7 +3,6 @@
 import errno
 import logging
 import os
-import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
@@ -19,15 +18,14 @@ from ldm.errors import Fault
 from ldm.files.lazy_tensor import is_left_spread
 from ldm.files.rank_shards import RankShards, with_tensors
 from ldm.files.read import read_torch
+from ldm.files.replacing import flush_file, is_leftover, move_into_place, unfinished
 from lun.checkpoints.background import Background
 from lun.checkpoints.checkpoint_files import keep, let_go, remove_unnamed, set_aside
 from lun.checkpoints.manifest import HashedFile, Manifest, manifest_path
 from lun.checkpoints.memory_estimate import amount
-from lun.checkpoints.sharded import flush_directory, own_rank, shards_beside
+from lun.checkpoints.sharded import own_rank, shards_beside
 
 log = logging.getLogger(__name__)
-
-_TEMPORARY = re.compile(r"\..+\.tmp-(\d+)")
 
 
 class AtomicIO(TorchCheckpointIO):
@@ -72,24 +70,19 @@ class AtomicIO(TorchCheckpointIO):
             remove_unnamed(path.parent, of=path.name)
 
     def _replace(self, checkpoint: dict[str, Any], path: Path) -> None:
-        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         moment = moment_of(checkpoint)
-        try:
+        with unfinished(path) as temporary:
             with open(temporary, "wb") as file:
                 hashed = HashedFile(file)
                 torch.save(checkpoint, cast(IO[bytes], hashed))
-                file.flush()
-                os.fsync(file.fileno())
+                flush_file(file)
             if self.written is None:
                 _prove(temporary)
             if not self._keep_later(path, moment):
                 let_go(path)
             # At no moment does a manifest speak of another file than the one beside it.
             manifest_path(path).unlink(missing_ok=True)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        flush_directory(path.parent)
+            move_into_place(temporary, path)
         shards = RankShards.of(checkpoint, path)
         if shards is not None:
             keep(shards)
@@ -220,8 +213,7 @@ def clean_leftovers(directory: Path) -> None:
     One with our own number is of an earlier process.
     """
     for path in [*directory.rglob(".*.tmp-*")]:
-        match = _TEMPORARY.fullmatch(path.name)
-        if match and not _lives(int(match[1])):
+        if is_leftover(path):
             log.info("removing %s, left by a killed process", path)
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -229,18 +221,6 @@ def clean_leftovers(directory: Path) -> None:
                 path.unlink(missing_ok=True)
     for folder in {path.parent for path in directory.rglob("*.ckpt.shards-*")}:
         remove_unnamed(folder)
-
-
-def _lives(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _prove(path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ldm.files.digest import sha256
+from ldm.files.replacing import replace_text
 from ldm.plain import read_json, record_of
-from lun.checkpoints.text import write_text
 
 SUFFIX = ".json"
 LARGE = 1 << 20
@@ -26,7 +26,7 @@ class Manifest:
 
     def write(self, path: Path) -> None:
         """Put it beside the checkpoint at `path`. Raises OSError."""
-        write_text(manifest_path(path), json.dumps(asdict(self), indent=1) + "\n")
+        replace_text(manifest_path(path), json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> "Manifest | None":

@@ -1,7 +1,6 @@
 """Saving where each rank writes the weights that it holds: a folder of their files beside a small checkpoint."""
 
 import logging
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from torch import distributed
 from ldm.errors import Fault
 from ldm.files.lazy_tensor import LazyShardedTensor, covers
 from ldm.files.rank_shards import ENTRY, RankShards, ShardFile, pour_shard, tensors_in, without_tensors
+from ldm.files.replacing import flush_directory, flush_file, move_into_place, temporary_name
 from lun.checkpoints.checkpoint_files import remove_unnamed
 from lun.checkpoints.manifest import HashedFile
 
@@ -46,8 +46,7 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
             raise OSError(errors[0])
         _require_all(content, ranks)
         if own_rank() == 0:
-            os.rename(unfinished, folder)
-            flush_directory(folder.parent)
+            move_into_place(unfinished, folder)
         shards = RankShards(folder, tuple(written.file for written in ranks if written.file))
         yield without_tensors(content) | {ENTRY: shards.entry()}
     except BaseException:
@@ -63,24 +62,12 @@ def own_rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
-def flush_directory(directory: Path) -> None:
-    """Make what was moved there survive a power loss, where the system can."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError:  # Windows cannot open directories
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _agreed_folder(path: Path, require: Callable[[], None]) -> tuple[Path, Path]:
     """A new folder, and the one that rank 0 made to become it; OSError on all ranks where it could not."""
     told: list[Any] = [None, None, None]
     if own_rank() == 0:
         folder = path.with_name(f"{path.name}.shards-{secrets.token_hex(4)}")
-        unfinished = path.with_name(f".{folder.name}.tmp-{os.getpid()}")
+        unfinished = temporary_name(folder)
         try:
             require()
             unfinished.mkdir()
@@ -101,8 +88,7 @@ def _write_own(path: Path, content: Mapping[str, Any]) -> Written:
         with open(path, "wb") as file:
             hashed = HashedFile(file)
             places = pour_shard(hashed, content)
-            file.flush()
-            os.fsync(file.fileno())
+            flush_file(file)
         flush_directory(path.parent)
     except OSError as error:
         return Written(error=error.strerror or str(error))

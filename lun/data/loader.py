@@ -33,11 +33,6 @@ LOST_BATCH = 3
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
-def available_cpus() -> int:
-    """CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """`dataloader_params` of a config without those that have no effect here, which are told.
 

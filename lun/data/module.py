@@ -10,6 +10,7 @@ import numpy as np
 from lightning.pytorch import LightningDataModule
 from torch.utils.data import Sampler
 
+from ldm.cpus import available_cpus
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
@@ -22,7 +23,7 @@ from lun.data.cache.text.encoder import TextEncoder
 from lun.data.dataset_protocol import Offers
 from lun.data.hooks import call_hooks
 from lun.data.keyed import Keyed
-from lun.data.loader import Loader, available_cpus, loader_settings
+from lun.data.loader import Loader, loader_settings
 from lun.data.order.bucket_table import BucketTable, assign
 from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets, BucketSettings

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from ldm.files.replacing import replacing
+
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 Pixels = NDArray[np.uint8]
 WHITE, DARK, GREY = (255, 255, 255), (28, 28, 30), (118, 118, 122)
@@ -128,7 +130,5 @@ def shortened(text: str, face: Font, width: float) -> str:
 
 def write(picture: Image.Image, path: Path, **options: Any) -> None:
     """Save a PNG so that a viewer never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    picture.save(unfinished, format="PNG", **options)
-    unfinished.replace(path)
+    with replacing(path) as file:
+        picture.save(file, format="PNG", **options)

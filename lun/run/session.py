@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, Trainer
 
+from ldm.files.replacing import replace_text
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.shell import quoted
@@ -43,7 +44,7 @@ from lun.run.trainer import (
     find_ranks,
     require_device,
 )
-from lun.run_dir.directory import RunDirectory, write_text
+from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.latest import LinkLatest
 from lun.run_dir.lock import NOBODY, held_by_another, one_writer
@@ -261,7 +262,7 @@ class Session:
         run.write_record(record)
         if tags := tag_frequency(self.data.dataset("train")):
             run.data.mkdir(exist_ok=True)
-            write_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
+            replace_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
 
 
 def settle_seed(seed: int | None, first: FirstRank) -> int:

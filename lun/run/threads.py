@@ -4,35 +4,15 @@ The count decides the last bits of sums, so a run stores it and a resumed one ta
 """
 
 import logging
-import math
 import os
-from pathlib import Path
 
 import torch
 
+from ldm.cpus import available_cpus
 from ldm.errors import Fault
 
 log = logging.getLogger(__name__)
 CROWDED = 0.7  # of all cores, over the last minute; starting, or installing right before, takes less by itself
-
-
-def available_cores() -> int:
-    """Cores by affinity, cut down to the control group's CPU quota (a container's `--cpus`), at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(cores, _quota(Path("/sys/fs/cgroup")))))
-
-
-def _quota(root: Path) -> float:
-    """CPUs that the control group grants: version 2's `cpu.max`, else version 1's two files; infinite if unlimited."""
-    try:
-        if (root / "cpu.max").exists():
-            limit, period = (root / "cpu.max").read_text().split()[:2]
-        else:
-            limit = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
-        return math.inf if limit in ("max", "-1") else int(limit) / int(period)
-    except (OSError, ValueError):  # no control groups here: nothing is limited by them
-        return math.inf
 
 
 def _of_openmp() -> int | None:
@@ -60,7 +40,7 @@ def asked_threads() -> int | None:
             "CLI04",
             f"LUN_THREADS is {text!r} in the environment, which is no number of threads",
             where="environment variable LUN_THREADS",
-            fix=f"export LUN_THREADS={available_cores()}, or unset LUN_THREADS",
+            fix=f"export LUN_THREADS={available_cpus()}, or unset LUN_THREADS",
         )
     return int(text) if text else None
 
@@ -71,7 +51,7 @@ def settle_threads(stored: int | None) -> int:
     Raises `Fault` CLI04 for a `LUN_THREADS` that is no number.
     torchrun sets `OMP_NUM_THREADS` to 1 where it starts several ranks, which would get in each other's way.
     """
-    count = asked_threads() or stored or _of_openmp() or available_cores()
+    count = asked_threads() or stored or _of_openmp() or available_cpus()
     torch.set_num_threads(count)
     if stored and count != stored:
         log.info("note: %d CPU threads, the run used %d so far: sums may differ in their last bits", count, stored)

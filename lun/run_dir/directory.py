@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.files.replacing import replace_link, replace_text
 from ldm.plain import read_json
-from lun.checkpoints.text import write_text
 from lun.run_dir.claim import claim_folder
 from lun.run_dir.ranks import process_rank
 from lun.run_dir.record import RunRecord
@@ -112,11 +112,8 @@ class RunDirectory:
         if link.exists() and not link.is_symlink():
             log.info("note: %s is not a link, so it was left as it is", link)
             return
-        temporary = link.with_name(f".{LATEST}.tmp-{os.getpid()}")
         try:
-            temporary.unlink(missing_ok=True)
-            temporary.symlink_to(self.name, target_is_directory=True)
-            os.replace(temporary, link)
+            replace_link(link, self.name)
         except OSError as error:
             log.info("note: no link %s: %s", link, error.strerror)
 
@@ -129,10 +126,10 @@ class RunDirectory:
         former = self.resolved_config
         if former.exists():
             written = datetime.fromtimestamp(former.stat().st_mtime)
-            write_text(_free(self.configs / f"{stamp(written)}-resolved.yaml"), former.read_text(encoding="utf-8"))
-        write_text(self.configs / f"{stamp(now)}-project.yaml", project)
-        write_text(self.configs / f"{stamp(now)}-lightning.yaml", lightning)
-        write_text(former, resolved)
+            replace_text(_free(self.configs / f"{stamp(written)}-resolved.yaml"), former.read_text(encoding="utf-8"))
+        replace_text(self.configs / f"{stamp(now)}-project.yaml", project)
+        replace_text(self.configs / f"{stamp(now)}-lightning.yaml", lightning)
+        replace_text(former, resolved)
 
     def record(self) -> RunRecord | None:
         """What `run.json` says about the newest start; None where there is none or it cannot be read."""
@@ -147,7 +144,7 @@ class RunDirectory:
         if rows and rows.get("attempt") != record.attempt:
             earlier = [rows, *earlier]
         text = json.dumps(asdict(record) | {"earlier": earlier}, indent=2, ensure_ascii=False)
-        write_text(self.record_file, text + "\n")
+        replace_text(self.record_file, text + "\n")
 
     def _rows(self) -> dict[str, Any]:
         try:

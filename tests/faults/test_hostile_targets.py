@@ -25,7 +25,7 @@ TARGETS = (
     "torch.utils.cpp_extension.load", "lun.convert.command.run", "lun.convert.__main__", "main.run",
     "ldm.util.get_obj_from_str", "ldm.util.instantiate_from_config", "ldm.admission.configurable",
     "ldm.admission.grant", "lun.weights.trust.read_trusted", "lun.weights.opening.open_model",
-    "lun.checkpoints.text.write_text", "lun.checkpoints.checkpoint_files.remove_checkpoint",
+    "ldm.files.replacing.replace_text", "lun.checkpoints.checkpoint_files.remove_checkpoint",
     "lun.config.targets.find_target", "ldm.files.read.os.system", "lun.console.ending.sys.exit",
     "torch.nn.Linear.__init__.__globals__",
 )

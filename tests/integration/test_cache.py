@@ -138,4 +138,4 @@ def test_a_full_disk_stops_the_filling_with_its_own_exit_code(
     monkeypatch.setattr("lun.data.cache.shards.files.save_file", full)
     assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 8
     assert "error[DSK01]" in capsys.readouterr().err
-    assert list(cache.rglob("*.part")) == [] == list(cache.rglob("*.safetensors"))
+    assert list(cache.rglob(".*.tmp-*")) == [] == list(cache.rglob("*.safetensors"))

@@ -45,7 +45,7 @@ LAYERS: list[list[str]] = [
     ["ldm.keys"],
     ["ldm.files"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
-    ["ldm.util", "ldm.place", "ldm.packages"],
+    ["ldm.util", "ldm.place", "ldm.packages", "ldm.cpus"],
     ["ldm.admission"],
     ["ldm.errors"],
     ["ldm.plain", "ldm.plain_yaml", "ldm.shell"],
@@ -280,6 +280,25 @@ def test_each_class_name_stands_for_one_class() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{module}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+OWNERS = {
+    "os.replace": "ldm.files.replacing",
+    "os.fsync": "ldm.files.replacing",
+    "tempfile.mkstemp": "ldm.files.replacing",
+    "os.sched_getaffinity": "ldm.cpus",
+}
+"""What is called in one module alone: writing beside a file and replacing it, counting CPUs."""
+
+
+def test_what_has_an_owner_is_called_nowhere_else() -> None:
+    found = [
+        f"{module}:{node.lineno} {ast.unparse(node)}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and OWNERS.get(ast.unparse(node), module) != module
+    ]
+    assert found == []
 
 
 def test_no_file_speaks_of_how_or_where_it_was_written() -> None:

@@ -1,10 +1,7 @@
 """Columns in one file: a header and the arrays behind it, mapped into memory, so that opening reads almost nothing."""
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ldm.files.replacing import replacing
 from ldm.plain import parse_json
 from lun.data.metadata.columns import Array
 
@@ -29,23 +27,13 @@ def write_columns(path: Path, columns: Mapping[str, Array]) -> None:
         size += -(-column.nbytes // _ALIGNED) * _ALIGNED
     header = json.dumps({"version": VERSION, "size": size, "columns": places}).encode()
     start = _start(len(header))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with open(handle, "wb") as file:
-            file.write(_MAGIC + len(header).to_bytes(8, "little") + hashlib.blake2b(header, digest_size=16).digest())
-            file.write(header.ljust(start - file.tell(), b" "))
-            for column in columns.values():
-                data = np.ascontiguousarray(column)
-                file.write(data.view(np.uint8).data if data.size else b"")
-                file.write(bytes(-data.nbytes % _ALIGNED))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replacing(path, private=True) as file:
+        file.write(_MAGIC + len(header).to_bytes(8, "little") + hashlib.blake2b(header, digest_size=16).digest())
+        file.write(header.ljust(start - file.tell(), b" "))
+        for column in columns.values():
+            data = np.ascontiguousarray(column)
+            file.write(data.view(np.uint8).data if data.size else b"")
+            file.write(bytes(-data.nbytes % _ALIGNED))
 
 
 def read_columns(path: Path) -> dict[str, Array] | None:

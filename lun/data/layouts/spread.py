@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
+from ldm.cpus import available_cpus
 from lun.data.layouts.reader import Read, read_files
-from lun.data.loader import available_cpus
 
 log = logging.getLogger(__name__)
 

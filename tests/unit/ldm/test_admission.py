@@ -53,7 +53,7 @@ def test_parts_of_a_training_run_may_be_named(path):
         "lun.weights.opening.open_model",
         "lun.weights.trust.read_trusted",
         "lun.convert.command.run",
-        "lun.checkpoints.text.write_text",
+        "ldm.files.replacing.replace_text",
         "lun.run_dir.directory.RunDirectory.create",
         "ldm.models.diffusion.ddpm.LatentDiffusion.load_from_checkpoint",
     ],

@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from ldm.errors import Fault
+from ldm.files.replacing import replacing
 from lun.data.index.dir_handle import open_file
 
 log = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ class Contents:
         if not self.new:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / f"{uuid4().hex}.rows").write_bytes(np.array(self.new, ROW).tobytes())
+            with replacing(self.folder / f"{uuid4().hex}.rows") as file:
+                file.write(np.array(self.new, ROW).tobytes())
         except OSError as error:
             log.info(
                 "note: %s cannot be written (%s); the next start reads all files again", self.folder, error.strerror

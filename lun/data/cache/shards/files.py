@@ -1,8 +1,6 @@
 """Shards: safetensors files that are written whole or not at all, and mapped into memory."""
 
-import contextlib
 import logging
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.files.replacing import flush_file, move_into_place, unfinished
 from ldm.plain import parse_json
 from ldm.shell import quoted
 
@@ -134,17 +133,15 @@ class Writer:
         sums = [_checksum(name.numpy(), row) for name, (_, row) in zip(names, rows, strict=True)]
         checksums = torch.from_numpy(np.stack(sums))
         tensors = {name: torch.stack([row[name] for _, row in rows]) for name in rows[0][1]}
-        name = uuid4().hex
-        hidden = self.folder / f".{name}.part"
+        shard = self.folder / f"{uuid4().hex}.safetensors"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_file({**tensors, _ENTRIES: names, _CHECKSUMS: checksums}, str(hidden))
-            with hidden.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(hidden, self.folder / f"{name}.safetensors")
+            with unfinished(shard) as hidden:
+                save_file({**tensors, _ENTRIES: names, _CHECKSUMS: checksums}, str(hidden))
+                with hidden.open("rb") as file:
+                    flush_file(file)
+                move_into_place(hidden, shard)
         except (OSError, SafetensorError) as error:
-            with contextlib.suppress(OSError):
-                hidden.unlink(missing_ok=True)
             raise _not_written(self.folder, error) from error
 
 

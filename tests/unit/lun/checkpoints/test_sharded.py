@@ -141,21 +141,25 @@ class Killed(BaseException):
     """What ends a process; nothing it would still do is done."""
 
 
-@pytest.mark.parametrize("place", ["mkdir", "rename", "replace", "rmtree"])
+def other_kind(path: Path) -> str:
+    return "file" if path.is_dir() else "folder"
+
+
+@pytest.mark.parametrize("place", ["mkdir", "move of the folder", "move of the file", "rmtree"])
 def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(
     checkpoint: Path, save: Callable[..., AtomicIO], monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """Right after each thing that a save does to the directory; `rmtree` in the middle of the old folder."""
-    owner, name = (shutil, "rmtree") if place == "rmtree" else (Path if place == "mkdir" else os, place)
+    owner, name = {"rmtree": (shutil, "rmtree"), "mkdir": (Path, "mkdir")}.get(place, (os, "replace"))
     real = getattr(owner, name)
 
     def last_act(*arguments: Any, **more: Any) -> None:
         if place == "rmtree":
             os.unlink(next(Path(arguments[0]).iterdir()))
-        elif arguments[0] != checkpoint.parent:
-            real(*arguments, **more)
-        else:
+        elif arguments[0] == checkpoint.parent or place == f"move of the {other_kind(arguments[0])}":
             return real(*arguments, **more)
+        else:
+            real(*arguments, **more)
         monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
         raise Killed
 
@@ -163,7 +167,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(
     with pytest.raises(Killed):
         save(checkpoint, step=2)
     monkeypatch.undo()
-    step = 1 if place in ("mkdir", "rename") else 2
+    step = 1 if place in ("mkdir", "move of the folder") else 2
     assert unreadable(checkpoint) is None and equal(AtomicIO().load_checkpoint(checkpoint), step)
     clean_leftovers(checkpoint.parent)
     assert len([entry for entry in checkpoint.parent.iterdir() if entry.is_dir()]) == 1
@@ -194,10 +198,11 @@ def test_a_rank_that_cannot_write_leaves_the_old_checkpoint_and_nothing_else(
 def test_an_error_after_the_move_does_not_take_the_shards_of_what_was_moved(
     checkpoint: Path, save: Callable[..., AtomicIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(directory: Path) -> None:
+    def broken(temporary: Path, path: Path) -> None:
+        os.replace(temporary, path)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("lun.checkpoints.atomic.flush_directory", broken)
+    monkeypatch.setattr("lun.checkpoints.atomic.move_into_place", broken)
     with pytest.raises(OSError, match="Input/output"):
         save(checkpoint, step=2)
     assert unreadable(checkpoint) is None and equal(AtomicIO().load_checkpoint(checkpoint), step=2)

@@ -81,7 +81,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_what_was_there(
         if next(calls) >= (2 if to == "diffusers" else 0):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     assert "No space left on device" in refused(8, "DSK01", file, tmp_path / name, "--to", to, "--force")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -1,8 +1,5 @@
 """The number of CPU threads."""
 
-import math
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,28 +7,11 @@ from lun.run import threads
 
 
 @pytest.fixture(autouse=True)
-def _keep_the_count() -> object:
+def _keep_the_count(caplog: pytest.LogCaptureFixture) -> object:
+    caplog.set_level("INFO", "lun")
     count = torch.get_num_threads()
     yield
     torch.set_num_threads(count)
-
-
-def test_a_containers_quota_limits_the_cores(tmp_path: Path) -> None:
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert threads._quota(tmp_path) == 1.5
-
-
-@pytest.mark.parametrize("content", ["max 100000\n", "nonsense"])
-def test_no_limit_is_no_quota(tmp_path: Path, content: str) -> None:
-    (tmp_path / "cpu.max").write_text(content)
-    assert threads._quota(tmp_path) == math.inf
-
-
-def test_the_first_version_of_control_groups_is_understood(tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("400000\n")
-    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000\n")
-    assert threads._quota(tmp_path) == 4
 
 
 def test_a_resumed_run_takes_over_its_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +26,7 @@ def test_a_new_run_takes_openmps_count_and_else_the_cores(
 ) -> None:
     monkeypatch.delenv("LUN_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", given)
-    monkeypatch.setattr(threads, "available_cores", lambda: 3)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 3)
     assert threads.settle_threads(None) == count
 
 

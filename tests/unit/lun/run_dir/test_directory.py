@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import Fault
-from lun.run_dir.directory import VARIABLE, RunDirectory, stamp, write_text
+from ldm.files.replacing import replace_text
+from lun.run_dir.directory import VARIABLE, RunDirectory, stamp
 from lun.run_dir.record import RunRecord, program_commit, versions
 
 NOW = datetime(2026, 11, 20, 11, 13, 2)
@@ -139,14 +140,14 @@ def test_a_record_that_is_damaged_or_of_another_version_does_not_stand_in_the_wa
 
 def test_a_write_that_fails_leaves_the_old_text(tmp_path, monkeypatch):
     path = tmp_path / "run.json"
-    write_text(path, "old")
+    replace_text(path, "old")
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="space"):
-        write_text(path, "new")
+        replace_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["run.json"]
 

@@ -177,7 +177,7 @@ def test_ranks_share_the_work(cache, pictures):
 def test_what_a_kill_leaves_behind_is_not_read(cache, pictures, caplog):
     filled(cache, local(pictures, flip_p=0.0))
     (shard,) = Path(cache.folder).rglob("*.safetensors")
-    (shard.parent / ".1234.part").write_bytes(shard.read_bytes()[:100])
+    (shard.parent / ".1234.safetensors.tmp-1").write_bytes(shard.read_bytes()[:100])
     rows = next(Path(cache.folder).rglob("*.rows"))
     rows.write_bytes(rows.read_bytes()[:-5])
     assert filled(cache, local(pictures, flip_p=0.0))[1] == 0
