@@ -37,12 +37,14 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
     # Needs packages whose absence the doctor has told by now.
+    from lun.run.restarts import going_on
     from lun.run.settings import as_yaml, look_at_settings
 
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
     admit_user_code(arguments.allow)
+    arguments = going_on(arguments, words)
     resume = _find(arguments.resume, arguments.take_over and arguments.train) if arguments.resume else None
     settings, faults = look_at_settings(arguments, resume)
     if arguments.print_config:

@@ -3,15 +3,10 @@
 import logging
 import os
 import subprocess
-from collections.abc import Mapping
+
+from lun.run_dir.job import slurm_job
 
 log = logging.getLogger(__name__)
-
-
-def slurm_job(environment: Mapping[str, str]) -> str | None:
-    """The id by which `scontrol` knows this job, that of a task of an array included; None outside SLURM."""
-    array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{task}" if array and task else environment.get("SLURM_JOB_ID") or None
 
 
 def requeue() -> None:

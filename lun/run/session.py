@@ -46,6 +46,7 @@ from lun.run.trainer import (
 )
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
+from lun.run_dir.job import this_job
 from lun.run_dir.latest import LinkLatest
 from lun.run_dir.lock import NOBODY, held_by_another, one_writer
 from lun.run_dir.ranks import process_rank
@@ -178,6 +179,7 @@ class Session:
             status="running",
             started=self.now.isoformat(timespec="seconds"),
             argv=["main.py", *words],
+            job=job.name if (job := this_job()) else None,
             allow=list(self.arguments.allow),
             seed=self.model.seed,
             attempt=attempt,

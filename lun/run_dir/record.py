@@ -23,6 +23,7 @@ class RunRecord:
     resumed_from  a checkpoint below the run directory
     data          n, global_batch, fingerprint and seed, as checkpoints hold them
     total_steps   the schedule's horizon
+    job           the SLURM job or the torchrun that started it, which may do so again
     allow         packages of the person's own whose code the configuration could name; a resume asks for them again
     """
 
@@ -30,6 +31,7 @@ class RunRecord:
     started: str
     argv: list[str]
     allow: list[str] = field(default_factory=list)
+    job: str | None = None
     seed: int | None = None
     attempt: int = 1
     resumed_from: str | None = None

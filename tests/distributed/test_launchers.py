@@ -36,6 +36,21 @@ def test_one_command_trains_on_two_ranks_in_one_directory_with_one_seed(
     assert last(tmp_path)["lun"]["position"]["slot"] == 16
 
 
+def test_a_rank_that_dies_and_comes_back_goes_on_with_the_run_and_makes_no_step_twice(
+    pictures: Path, tmp_path: Path
+) -> None:
+    saver = "{target: lun.callbacks.Checkpoint, params: {filename: often, every_n_train_steps: 1}}"
+    dies = "{target: support.trouble.Dies, params: {step: 2, rank: 1}}"
+    words = [*tiny(pictures, *SAME), "--allow", "support", f"lightning.callbacks.often={saver}"]
+    words += [f"lightning.callbacks.dies={dies}", "--devices", "2", "--logdir", str(tmp_path), "-t"]
+    line = [sys.executable, *TORCHRUN, str(free_port()), "--max-restarts", "1", str(ROOT / "main.py"), *words]
+    done = subprocess.run(line, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=290)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "again    torchrun" in done.stdout and "at step 2" in done.stdout
+    assert len([path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]) == 1
+    assert last(tmp_path)["lun"]["position"]["slot"] == 16
+
+
 def test_a_rank_that_fails_within_a_step_ends_both_and_leaves_the_last_checkpoint(
     pictures: Path, tmp_path: Path
 ) -> None:
@@ -78,8 +93,9 @@ def test_a_slurm_job_on_two_machines_is_queued_again_when_it_is_stopped_and_then
     words = [*tiny(pictures, *SAME, *MICRO), "--allow", "support", f"lightning.callbacks.stopped={stopped}"]
     line = ["bash", str(ROOT / "scripts" / "slurm.sbatch"), *words]
     environ = {**environment(), **job, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    for code, step in ((143, 3), (0, 4)):
-        done = subprocess.run(line, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=140)
+    for start, (code, step) in enumerate(((143, 3), (0, 4))):
+        again = {**environ, "SLURM_RESTART_COUNT": str(start)}
+        done = subprocess.run(line, env=again, cwd=tmp_path, capture_output=True, text=True, timeout=140)
         assert done.returncode == code, done.stdout + done.stderr
         assert last(tmp_path / "logs")["lun"]["position"]["slot"] == 4 * step
     assert (tmp_path / "asked").read_text() == "requeue 77\n"

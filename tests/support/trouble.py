@@ -61,6 +61,17 @@ class Fails(AtStepBoundary):
             raise ValueError("a picture too many")
 
 
+class Dies(Fails):
+    """A rank is killed within the step after `step`, unless its launcher has already started it again."""
+
+    def __init__(self, step: int, rank: int) -> None:
+        super().__init__(step, rank, "step")
+
+    def _fail(self, trainer: Any, step: int) -> None:
+        if step == self.step and trainer.global_rank == self.rank and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 class CountCollectives(Callback):
     """Counts in `counts` how often each of torch's collectives is called from Python between two steps' starts."""
 

@@ -35,16 +35,11 @@ def test_the_first_start_passes_the_words_on(submit) -> None:
     assert submit(0, "--base", "a.yaml") == (0, [f"{STARTED} --base a.yaml --logdir logs/slurm-7 {RANKS}"])
 
 
-def test_a_stopped_run_is_queued_again_and_then_resumed(submit, tmp_path: Path) -> None:
-    assert submit(143, "--base", "a.yaml")[1][1] == "scontrol requeue 7"
+def test_a_stopped_run_is_queued_again_and_then_started_by_the_same_line(submit, tmp_path: Path) -> None:
+    first, requeued = submit(143, "--base", "a.yaml")[1]
+    assert requeued == "scontrol requeue 7"
     (tmp_path / "logs/slurm-7/latest").mkdir()
-    assert submit(0, "--base", "a.yaml") == (0, [f"{STARTED} --resume logs/slurm-7/latest {RANKS}"])
-
-
-def test_a_resumed_job_may_load_the_same_code(submit, tmp_path: Path) -> None:
-    (tmp_path / "logs/slurm-7/latest").mkdir(parents=True)
-    words = ["--base", "a.yaml", "--allow", "mine", "-s", "3", "--allow=yours", "a.b=1"]
-    assert submit(0, *words)[1] == [f"{STARTED} --resume logs/slurm-7/latest --allow mine --allow=yours {RANKS}"]
+    assert submit(0, "--base", "a.yaml") == (0, [first])
 
 
 @pytest.mark.parametrize("code", [1, 4, 70])

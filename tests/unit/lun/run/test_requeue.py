@@ -2,7 +2,8 @@ import logging
 
 import pytest
 
-from lun.run.requeue import requeue, slurm_job
+from lun.run.requeue import requeue
+from lun.run_dir.job import slurm_job
 
 
 @pytest.fixture
