@@ -30,11 +30,12 @@ from lun.checkpoints.saving import (
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.contract import data_of, step_of
 from lun.loop.position import follower
-from lun.loop.rank_agreement import Agreement
 
 __all__ = ["Checkpoint", "FinalCheckpoint"]
 
 log = logging.getLogger(__name__)
+
+WRITTEN, TIME_IS_UP = 1, 2  # votes
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,6 @@ class Checkpoint(AtStepBoundary):
         self._score: float | None = None
         self._off = save_top_k == 0
         self._last_save = time.monotonic()
-        self._agreement = Agreement()
         self._begun: Begun | None = None
 
     @property
@@ -119,7 +119,6 @@ class Checkpoint(AtStepBoundary):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._last_save = time.monotonic()
-        self._agreement.join(trainer)
         if self.monitor is not None and not validates(trainer):
             log.info("note: nothing is validated, so the best checkpoints by %s are not kept", self.monitor)
             self._off = True
@@ -134,10 +133,17 @@ class Checkpoint(AtStepBoundary):
         elif not trainer.sanity_checking:
             self._score = trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor]))
 
+    def vote(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
+        """That the minutes are over by this rank's clock, or that rank 0 has written what it began."""
+        timed = self.every_minutes is not None and not self.first
+        if timed and time.monotonic() - self._last_save >= 60 * float(self.every_minutes or 0):
+            return TIME_IS_UP
+        return WRITTEN if trainer.is_global_zero and self._begun is not None and self._begun.done else 0
+
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         score, self._score = self._score, None
         due = not self.first and not self._off and self._due(step, score)
-        if self._begun is not None and self._agreement.largest(due or (trainer.is_global_zero and self._begun.done)):
+        if self._begun is not None and (due or self.agreed):
             self._conclude(trainer)
         if not due:
             return
@@ -154,9 +160,7 @@ class Checkpoint(AtStepBoundary):
             return score is not None
         if self.every_n_train_steps and step % self.every_n_train_steps == 0:
             return True
-        if self.every_minutes is None:
-            return False
-        return bool(self._agreement.largest(time.monotonic() - self._last_save >= 60 * self.every_minutes))
+        return self.agreed >= TIME_IS_UP
 
     def _save(self, trainer: Trainer, step: int, score: float | None) -> None:
         path = self._path(trainer, step)

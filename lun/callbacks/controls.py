@@ -65,13 +65,15 @@ class Controls(AtStepBoundary):
                 log.info("note: control/%s is from before this start and is removed", name)
                 self._finish(trainer, name)
 
+    def vote(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
+        return self._look(trainer) if trainer.is_global_zero and not final else 0
+
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         if final:
             return
-        found = self.stops.agree(trainer, pl_module, self._look(trainer) if trainer.is_global_zero else 0)
         act = {"save": self._save, "sample": self._sample, "validate": self._validate, "stop": self._stop}
         for number, name in enumerate(COMMANDS):
-            if found >> number & 1 and name not in self._open:
+            if self.agreed >> number & 1 and name not in self._open:
                 act[name](trainer, pl_module, step)
 
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:

@@ -14,9 +14,10 @@ from torch.optim import Optimizer
 
 from ldm.errors import Fault
 from lun.checkpoints.saving import kept_file, resume_from
+from lun.loop.boundary import agreement_of
 from lun.loop.contract import data_of, step_of
 from lun.loop.position import follower
-from lun.loop.rank_agreement import Agreement
+from lun.loop.rank_agreement import RankAgreement
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +64,14 @@ class Divergence(Callback):
         self._losses: list[Tensor] = []
         self._courses: dict[int, Course] = {}
         self._stepped_after: int | None = None
-        self._agreement = Agreement()
+        self._agreement = RankAgreement()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._agreement.join(trainer)
+        shared = agreement_of(trainer)
+        if shared is None:
+            self._agreement.join(trainer, pl_module)
+        else:
+            self._agreement = shared
         self._losses, self._courses, self._stepped_after = [], {}, None
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from lun.callbacks.stops import Stops
 from lun.checkpoints.saving import (
     could_not_save,
     not_finite,
@@ -17,6 +16,7 @@ from lun.checkpoints.saving import (
     weights_are_finite,
     write_checkpoint,
 )
+from lun.loop.boundary import agreement_of
 from lun.loop.contract import step_of
 from lun.loop.position import follower
 from lun.loop.rank_failures import last_saved
@@ -100,5 +100,5 @@ class FinalCheckpoint(Callback):
 
 def _all_stand_here(trainer: Trainer) -> bool:
     """Whether `Stops` found, right before this, that all ranks are between the same two steps."""
-    callbacks: list[Callback] = getattr(trainer, "callbacks", [])
-    return any(callback.together for callback in callbacks if isinstance(callback, Stops))
+    agreement = agreement_of(trainer)
+    return agreement is not None and agreement.together

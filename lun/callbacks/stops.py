@@ -10,18 +10,15 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 
 from lun.loop.boundary import AtStepBoundary
-from lun.loop.contract import step_of
 from lun.loop.deadline import END_SECONDS, end_within
 from lun.loop.lightning_internals import give_back_after_fit, silence_sigterm
-from lun.loop.position import follower
-from lun.loop.rank_agreement import Agreement
-from lun.loop.rank_failures import another_rank_failed, is_from_another_rank
+from lun.loop.rank_agreement import PATIENCE
+from lun.loop.rank_failures import is_from_another_rank
 
 log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 TERMINATED = 143
-FAILED = 1000  # above all codes: what the ranks agree on once one of them has failed
 
 _CODES = {
     getattr(signal, name): code
@@ -40,36 +37,33 @@ class Stops(AtStepBoundary):
     Before the first step (caches, sanity check) there is nothing to save, and the first one does so.
 
     A rank that fails says so where the others ask for stops, at their next step boundary. They then fail, too; if all
-    stand at the same step, a checkpoint can still be written together (`together`). Others may never get there, since
-    they wait for this rank's gradients: then it leaves without them, and its launcher ends them.
+    stand at the same step, a checkpoint can still be written together. Others may never get there, since they wait
+    for this rank's gradients: then it leaves without them, and its launcher ends them.
 
     time_limit   seconds from the start of the fit, validation and sampling included
     patience     seconds that a rank which failed waits for the others
 
     exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, SIGHUP, time limit) once a stop was asked for
-    together     whether all ranks know of an error and stand between the same two steps
     asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
     """
 
     doing = "waiting for ranks"
 
-    def __init__(self, time_limit: float | None = None, patience: float = 20.0) -> None:
+    def __init__(self, time_limit: float | None = None, patience: float = PATIENCE) -> None:
         self.time_limit = time_limit
         self.patience = patience
         self.exit_code = 0
-        self.together = False
         self.asked_back = False
         self._told = False
         self._training = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
         self._deadline: threading.Timer | None = None
-        self._agreement = Agreement()
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_fit_start(trainer, pl_module)
         self._started = time.monotonic()
-        self._agreement.join(trainer)
+        self.agreement.patience = self.patience
         silence_sigterm(trainer)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -107,7 +101,8 @@ class Stops(AtStepBoundary):
         if self.time_limit is not None and not self.exit_code and time.monotonic() - self._started >= self.time_limit:
             self.exit_code = TERMINATED
             log.info("the time limit of %.0f s is reached", self.time_limit)
-        agreed = self.agree(trainer, pl_module, self.exit_code)
+        # Asked last, so that an error of any callback at this boundary is known to all before the step begins.
+        agreed = self.agreement.largest(self.exit_code)
         if not agreed:
             return
         self.exit_code = agreed
@@ -116,34 +111,15 @@ class Stops(AtStepBoundary):
         # Ends the loop before this batch is trained on; should_stop alone would train on it and validate once more.
         raise StopIteration
 
-    def agree(self, trainer: Trainer, pl_module: LightningModule, number: int) -> int:
-        """The largest of the ranks' numbers, at a step boundary: whoever else decides something there asks here.
-
-        Raises `Fault` TRN03 if another rank failed.
-        """
-        agreed = self._agreement.largest(number)
-        if agreed == FAILED:
-            self._meet(trainer, pl_module)
-            raise another_rank_failed(trainer)
-        return agreed
-
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Tell the other ranks, unless it was from them that this one knows."""
         wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
         if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
             log.warning("%s; telling the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
-            if self._agreement.largest_within(FAILED, self.patience) is not None:
-                self._meet(trainer, pl_module)
+            self.agreement.tell_failure()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.give_back()
-
-    def _meet(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """All ranks know of an error: do they stand between the same two steps?"""
-        here = -1 if follower(trainer).dirty else step_of(pl_module)
-        highest = self._agreement.largest_within(here, self.patience)
-        lowest = self._agreement.largest_within(-here, self.patience)
-        self.together = here >= 0 and (highest, lowest) == (here, -here)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""

@@ -5,6 +5,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from lun.loop.contract import step_of
+from lun.loop.rank_agreement import RankAgreement
 
 
 class AtStepBoundary(Callback):
@@ -13,18 +14,34 @@ class AtStepBoundary(Callback):
     The moment is the next `on_train_batch_start` after a completed accumulation window, so that a validation due at
     that step has run; for the last step it is `on_train_end`, with `final=True`. All ranks call it at the same step.
 
-    first   true while `at_step` runs for the step at which this process started (0, or the resumed one)
+    What one rank alone knows (a clock, a file, a signal) it says in `vote`; `at_step` finds in `agreed` the largest of
+    all ranks' votes. Those of all callbacks are exchanged at once, when the first of them arrives at a boundary.
+
+    first      true while `at_step` runs for the step at which this process started (0, or the resumed one)
+    agreement  the one of all these callbacks of a trainer, from the start of the fit on
     """
 
     first: bool = False
+    agreed: int = 0
+    agreement: RankAgreement = RankAgreement()
     _seen: int | None = None
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         """Act on `step` completed optimizer steps; `final` says that no further step follows."""
         raise NotImplementedError
 
+    def vote(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
+        """What this rank has to say at this boundary: 0 or more."""
+        return 0
+
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._seen = None
+        first = _all(trainer)[:1]
+        if first in ([], [self]):
+            self.agreement = RankAgreement()
+            self.agreement.join(trainer, pl_module, votes=len(_voters(trainer)))
+        else:
+            self.agreement = first[0].agreement
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._arrive(trainer, pl_module, final=False)
@@ -37,4 +54,28 @@ class AtStepBoundary(Callback):
         if step == self._seen:
             return
         self.first, self._seen = self._seen is None, step
+        self.agreed = self._agreed(trainer, pl_module, step, final)
         self.at_step(trainer, pl_module, step, final)
+
+    def _agreed(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
+        if self.agreement.alone:
+            return self.vote(trainer, pl_module, step, final)
+        voters = _voters(trainer)
+        if not voters:
+            return 0
+        votes = self.agreement.votes(step, lambda: [one.vote(trainer, pl_module, step, final) for one in voters])
+        return votes[voters.index(self)] if self in voters else 0
+
+
+def agreement_of(trainer: Trainer) -> RankAgreement | None:
+    """The one that a trainer's `AtStepBoundary`s share, for who asks at another moment; None where there is none."""
+    return next((callback.agreement for callback in _all(trainer)), None)
+
+
+def _all(trainer: Trainer) -> list[AtStepBoundary]:
+    callbacks: list[Callback] = getattr(trainer, "callbacks", [])
+    return [callback for callback in callbacks if isinstance(callback, AtStepBoundary)]
+
+
+def _voters(trainer: Trainer) -> list[AtStepBoundary]:
+    return [callback for callback in _all(trainer) if type(callback).vote is not AtStepBoundary.vote]

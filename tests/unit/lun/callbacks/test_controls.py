@@ -7,8 +7,9 @@ import torch
 from lightning.pytorch import Callback
 
 from lun.callbacks import FinalCheckpoint, ImageLogger, Stops
-from lun.callbacks.controls import Controls
+from lun.callbacks.controls import COMMANDS, Controls
 from lun.checkpoints.atomic import AtomicIO, peek
+from lun.loop.rank_agreement import RankAgreement
 
 
 class Ask(Callback):
@@ -142,8 +143,10 @@ def test_all_ranks_do_what_the_first_one_found(controlled, monkeypatch):
     tiny = controlled(4)
     monkeypatch.setattr(Controls, "_look", lambda self, trainer: pytest.fail("a rank other than 0 looked"))
     monkeypatch.setattr(type(tiny.trainer), "is_global_zero", property(lambda self: False))
-    answers = iter([8, 130])  # the mask of a stop, then the exit code
-    monkeypatch.setattr(tiny.stops, "agree", lambda trainer, model, number: next(answers))
+    monkeypatch.setattr(RankAgreement, "alone", property(lambda self: False))
+    stop = 1 << COMMANDS.index("stop")
+    monkeypatch.setattr(RankAgreement, "votes", lambda self, step, cast: [max(stop, *cast(), 0)])
+    monkeypatch.setattr(RankAgreement, "largest", lambda self, number: number)
     (Path(tiny.trainer.default_root_dir) / "control").mkdir()
     assert tiny.fit().module.position.step == 0
     assert tiny.stops.exit_code == 130

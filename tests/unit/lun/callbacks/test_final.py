@@ -140,7 +140,6 @@ def test_an_error_in_saving_never_hides_the_error_that_ended_the_run(training, m
 def test_one_rank_of_several_does_not_save_at_an_error(training, tmp_path, monkeypatch, caplog):
     tiny = training(3, FailAt("on_train_batch_start", 2), FinalCheckpoint())
     monkeypatch.setattr(type(tiny.trainer), "world_size", property(lambda self: 2))
-    monkeypatch.setattr("lun.loop.rank_agreement.Agreement.join", lambda *_: None)
     monkeypatch.setattr(tiny.trainer.fit_loop.epoch_loop, "_broadcast_sigterm_tensor", lambda: None)
     with pytest.raises(ValueError, match="the user's error"):
         tiny.fit()

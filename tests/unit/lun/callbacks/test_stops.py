@@ -9,7 +9,6 @@ from lightning.pytorch import Callback
 
 from lun.callbacks import Checkpoint, FinalCheckpoint, Stops
 from lun.checkpoints.atomic import peek
-from lun.loop.rank_agreement import Agreement
 
 
 class Signal(Callback):
@@ -116,25 +115,6 @@ def test_outside_the_main_thread_no_handler_is_touched(training):
     thread.start()
     thread.join()
     assert tiny.module.position.step == 2
-
-
-def test_one_rank_agrees_with_itself(training):
-    agreement = Agreement()
-    agreement.join(training(1).trainer)
-    assert agreement.largest(7) == 7
-
-
-def test_several_ranks_agree_over_a_group_of_their_own(tmp_path, training, monkeypatch):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        trainer = training(1).trainer
-        monkeypatch.setattr(type(trainer), "world_size", property(lambda self: 2))
-        agreement = Agreement()
-        agreement.join(trainer)
-        assert agreement._group is not None
-        assert agreement.largest(143) == 143
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize(("number", "asked"), [(signal.SIGUSR1, True), (signal.SIGTERM, False), (signal.SIGINT, False)])
