@@ -14,7 +14,12 @@ from ldm.plain_yaml import parse_yaml
 
 TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"
 SPREAD_OF_V = 0.09  # of these numbers in the published 2.x models: above it v, below it eps
-WORDS: Mapping[str, PredictionType] = {"v": "v_prediction", "epsilon": "epsilon", "eps": "epsilon"}
+WORDS: Mapping[str, PredictionType] = {
+    "v": "v_prediction",
+    "epsilon": "epsilon",
+    "eps": "epsilon",
+    "flow": "flow_prediction",
+}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ldm.convert.model import NETWORKS, Model
 from ldm.convert.modelspec import metadata_of
 from ldm.convert.pipeline import write_json, write_pipeline
 from ldm.errors import Fault
+from ldm.families.flow_marks import FLOW, is_flow
 from ldm.families.infer_config import BASES, SCALE_OF_XL, parts_in
 from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
@@ -59,6 +60,7 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     numbers that are not finite, MOD03 for tensors that make up no network, MOD07 for numbers too large for `dtype`.
     """
     require_free(out, wish)
+    require_known_objective(model)
     require_finite(model)
     if wish.to == "ldm":
         model = model.completed()
@@ -83,6 +85,19 @@ def require_free(out: Path, wish: Wish) -> None:
         raise _taken(out)
 
 
+def require_known_objective(model: Model) -> None:
+    """Raise `Fault` MOD03 for a network that predicts what no program draws from on its path."""
+    flow = is_flow(model.facts.scheduler)
+    if model.unet and (model.facts.prediction == FLOW) != flow:
+        path = "rectified flow" if flow else "DDPM's path"
+        raise Fault(
+            "MOD03",
+            f"{model.source} predicts {model.facts.prediction} on {path}, which other programs cannot be told",
+            why="they know epsilon, v_prediction and sample on DDPM's path, and flow_prediction on rectified flow",
+            fix="draw from the run that it came from",
+        )
+
+
 def require_finite(model: Model) -> None:
     """Raise `Fault` MOD02 if a network's weight is NaN or infinite."""
     for key, value in model.state.items():
@@ -94,6 +109,12 @@ def require_finite(model: Model) -> None:
 def remarks(model: Model, to: Layout) -> list[str]:
     """What a person has to know who opens a file or folder of this model elsewhere, one sentence each."""
     lines = []
+    if is_flow(model.facts.scheduler) and to == "ldm":
+        shift = model.facts.scheduler.get("flow_shift", 1.0)
+        lines.append(
+            "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
+            f" with shift {shift:g}); only a folder tells them (--to diffusers)"
+        )
     if model.family == "sd2" and model.facts.prediction == "epsilon" and to == "ldm":
         lines.append("InvokeAI takes a 2.x file for v-prediction: set its prediction type to epsilon there")
     if model.family == "sd1" and model.facts.prediction == "v_prediction" and to == "ldm":

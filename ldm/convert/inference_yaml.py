@@ -6,6 +6,7 @@ import yaml
 
 from ldm.convert.model import Model
 from ldm.convert.modelspec import side
+from ldm.families.flow_marks import is_flow
 
 ENCODER_OF_1 = {"target": "ldm.modules.encoders.modules.FrozenCLIPEmbedder"}
 ENCODER_OF_2 = {
@@ -16,6 +17,8 @@ ENCODER_OF_2 = {
 
 def needs_yaml(model: Model) -> bool:
     """Whether readers would have to guess: every 2.x, and 1.x with v-prediction. XL files are marked inside."""
+    if is_flow(model.facts.scheduler):
+        return False  # it has no word for it
     if model.family == "sd2":
         return True
     return model.family == "sd1" and model.facts.prediction == "v_prediction"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ldm.convert.model import Model
+from ldm.families.flow_marks import SHIFT, is_flow
 from ldm.families.infer_config import BASES, SCALE_OF_XL, Kind
 from ldm.families.recognise import Unconditional
 from ldm.files.write import HASH, NO_HASH
@@ -17,7 +18,7 @@ ARCHITECTURES: Mapping[Kind, str] = {
     "sdxl": "stable-diffusion-xl-v1-base",
 }
 UNCONDITIONAL = "lun.unconditional"
-PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v"}
+PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v", "flow_prediction": "flow"}
 RESOLUTIONS: Mapping[Kind, int] = {"sd1": 512, "sd2": 512, "sdxl": 1024}
 
 
@@ -36,7 +37,7 @@ def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
         **_prediction(model),
     }
     named = {PREFIX + key: value for key, value in said.items()} | kept
-    named |= _zero_snr(model) | _unconditional(model)
+    named |= _zero_snr(model) | _unconditional(model) | _flow(model)
     return {"format": "pt", **named, **{PREFIX + key: value for key, value in facts.items()}, HASH: NO_HASH}
 
 
@@ -89,6 +90,12 @@ def _prediction(model: Model) -> dict[str, str]:
 def _zero_snr(model: Model) -> dict[str, str]:
     """In kohya's key; the standard has none."""
     return {"ss_zero_terminal_snr": "True"} if model.facts.zero_terminal_snr else {}
+
+
+def _flow(model: Model) -> dict[str, str]:
+    """The shift of the levels that sampling visits, in a key of this program."""
+    scheduler = model.facts.scheduler
+    return {SHIFT: str(float(scheduler.get("flow_shift", 1.0)))} if is_flow(scheduler) else {}
 
 
 def _unconditional(model: Model) -> dict[str, str]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ldm.convert.model import Facts, Model
 from ldm.convert.modelspec import side
 from ldm.errors import Fault
+from ldm.families.flow_marks import FLOW, flow_of_folder, folder_of_flow, is_flow
 from ldm.families.infer_config import Kind, family_of, text_config, unet_config, unet_of, vae_config
 from ldm.families.text_encoders import ENCODERS, Encoder
 from ldm.files.load import compare, fitted
@@ -129,7 +130,9 @@ def read_metadata(file: Path) -> dict[str, str]:
 
 
 def scheduler_config(facts: Facts) -> dict[str, Any]:
-    """diffusers' DDIM scheduler on the path that the model was trained on."""
+    """diffusers' scheduler (DDIM on DDPM's path) on the path that the model was trained on."""
+    if is_flow(facts.scheduler):
+        return {"_diffusers_version": version("diffusers"), **folder_of_flow(facts.scheduler)}
     told = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
     if told.get("rescale_betas_zero_snr"):
         told["timestep_spacing"] = "trailing"  # so that sampling begins where no signal is left
@@ -155,9 +158,11 @@ def _facts(folder: Path) -> Facts:
     scheduler = {key: stored[key] for key in (*SCHEDULER, "rescale_betas_zero_snr", "trained_betas") if key in stored}
     prediction = scheduler.pop("prediction_type", "epsilon")
     scheduler = {key: value for key, value in scheduler.items() if SCHEDULER.get(key) != value and value is not None}
+    if flow := flow_of_folder(stored):
+        prediction = FLOW
     return Facts(
         prediction=prediction,
-        scheduler=_of_the_path(scheduler),
+        scheduler=flow or _of_the_path(scheduler),
         configs=configs,
         resolution=8 * size if isinstance(size := configs.get("unet", {}).get("sample_size"), int) else None,
         scale_factor=configs.get("vae", {}).get("scaling_factor"),
@@ -249,7 +254,7 @@ def _index(model: Model) -> dict[str, Any]:
     index: dict[str, Any] = {
         "_class_name": f"{kind}{'Inpaint' if inpaints else ''}Pipeline",
         "_diffusers_version": version("diffusers"),
-        "scheduler": ["diffusers", "DDIMScheduler"],
+        "scheduler": ["diffusers", scheduler_config(model.facts)["_class_name"]],
         "unet": ["diffusers", "UNet2DConditionModel"],
         "vae": ["diffusers", "AutoencoderKL"] if model.first_stage else [None, None],
         "feature_extractor": [None, None],

@@ -25,8 +25,11 @@ class Path(Protocol):
     discrete   whether there is no level between two steps
     """
 
-    timesteps: int
-    discrete: bool
+    @property
+    def timesteps(self) -> int: ...
+
+    @property
+    def discrete(self) -> bool: ...
 
     def between(self, u: Tensor, low: int | Tensor, high: int | Tensor) -> Tensor:
         """t (b,) of the steps `low` up to, not including, `high`, all alike, at quantiles u (b,) float64 in [0, 1)."""

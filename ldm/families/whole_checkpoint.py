@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from ldm.families.flow_marks import flow_of_folder
 from ldm.families.recognise import Family, named_parts, unet_family
 from ldm.files.digest import sha256
 from ldm.files.rank_shards import RankShards
@@ -16,7 +17,7 @@ from ldm.files.state import State
 from ldm.keys.parts import Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
-Prediction = Literal["eps", "v", "x0"]
+Prediction = Literal["eps", "v", "x0", "flow"]
 
 SECOND_ENCODER = "text_encoder_2"
 COMPONENTS = ("unet", "vae", "text_encoder", SECOND_ENCODER)
@@ -26,6 +27,7 @@ PREDICTIONS: Mapping[str, Prediction] = {
     "v_prediction": "v",
     "v": "v",
     "sample": "x0",
+    "flow": "flow",
 }
 STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
 MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
@@ -120,6 +122,8 @@ class WholeCheckpoint:
     def _prediction(self, facts: Mapping[str, Any]) -> Prediction | None:
         if any(mark in self.outline.rest for mark in MARKS_OF_V):
             return "v"
+        if flow_of_folder(facts):
+            return "flow"
         stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
         return next((PREDICTIONS[name] for name in stored if isinstance(name, str) and name in PREDICTIONS), None)
 

@@ -11,6 +11,7 @@ from ldm.convert.model import Facts, Model
 from ldm.convert.modelspec import resolution_in, unconditional_in
 from ldm.convert.pipeline import read_pipeline
 from ldm.errors import Fault
+from ldm.families.flow_marks import FLOW, flow_of_metadata
 from ldm.families.infer_config import family_of, unet_of
 from ldm.files.read import Content, read_content
 from ldm.files.sniff import readable_size
@@ -82,6 +83,8 @@ def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
     if not found.certain:
         log.warning("the prediction is taken to be %s by %s; check a picture", found.prediction, found.reason)
     scheduler = {"rescale_betas_zero_snr": True} if found.zero_terminal_snr else {}
+    if found.prediction == FLOW:
+        scheduler = flow_of_metadata(metadata)
     return Facts(
         found.prediction,
         scheduler,

@@ -12,7 +12,9 @@ from ldm.convert.pipeline import NOT_ARCHITECTURE
 from ldm.diffusion.masks import RandomRectangles
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
+from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.errors import Fault
+from ldm.families.flow_marks import is_flow
 from ldm.families.infer_config import text_config, unet_config, vae_config
 from ldm.families.text_encoders import Encoder
 from ldm.files.load import load_part
@@ -111,6 +113,8 @@ def _text(model: Model, encoder: Encoder) -> dict[str, Any]:
 
 def _objective(facts: Facts) -> Objective:
     told = facts.scheduler
+    if is_flow(told):
+        return Objective(RectifiedFlow(told.get("num_train_timesteps", 1000), told["flow_shift"]), "flow")
     if "trained_betas" in told or told.get("beta_schedule", "scaled_linear") not in SCHEDULES:
         raise Fault(
             "MOD03",

@@ -22,6 +22,7 @@ ALIKE, SPREAD = torch.linspace(-0.05, 0.05, 100), torch.linspace(-1, 1, 100)
         ({TELLTALE: ALIKE}, "sd2", {}, "epsilon", False),
         ({TELLTALE: SPREAD}, "sd2", {"modelspec.prediction_type": "epsilon"}, "epsilon", True),
         ({}, "sd2", {}, "epsilon", False),
+        ({"v_pred": SPREAD}, "sdxl", {"modelspec.prediction_type": "flow"}, "flow_prediction", True),
     ],
 )
 def test_the_header_speaks_before_marks_and_marks_before_numbers(

@@ -1,0 +1,52 @@
+"""How files say that a network was trained by rectified flow, in diffusers' folders and in our own metadata.
+
+A single file has no agreed mark of it: other programs have to be told.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+FLOW: Literal["flow_prediction"] = "flow_prediction"
+SHIFT = "lun.sampling_shift"
+"""Metadata of a single file, beside `modelspec.prediction_type`."""
+
+
+def is_flow(scheduler: Mapping[str, Any]) -> bool:
+    """Whether settings of a scheduler, as `Facts` has them, are of rectified flow."""
+    return bool(scheduler.get("use_flow_sigmas"))
+
+
+def flow_of_folder(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of rectified flow in a `scheduler_config.json`; {} where it is of another path."""
+    euler = "FlowMatch" in str(stored.get("_class_name", ""))
+    if not euler and not stored.get("use_flow_sigmas") and stored.get("prediction_type") != FLOW:
+        return {}
+    shift = stored.get("shift" if euler else "flow_shift")
+    timesteps = stored.get("num_train_timesteps", 1000)
+    beside = {} if timesteps == 1000 else {"num_train_timesteps": timesteps}
+    return {"use_flow_sigmas": True, "flow_shift": 1.0 if shift is None else float(shift), **beside}
+
+
+def flow_of_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a single file whose metadata says that it predicts a flow."""
+    try:
+        shift = float(metadata.get(SHIFT, 1.0))
+    except ValueError:  # another program's
+        shift = 1.0
+    return {"use_flow_sigmas": True, "flow_shift": shift}
+
+
+def folder_of_flow(scheduler: Mapping[str, Any]) -> dict[str, Any]:
+    """diffusers' scheduler for a pipeline of Stable Diffusion 1.x, 2.x or XL.
+
+    These ask a scheduler for what FlowMatchEulerDiscreteScheduler lacks (init_noise_sigma, scale_model_input).
+    """
+    return {
+        "_class_name": "DPMSolverMultistepScheduler",
+        "num_train_timesteps": 1000,
+        "prediction_type": FLOW,
+        "algorithm_type": "dpmsolver++",
+        "solver_order": 2,
+        "steps_offset": 1,  # without effect on these levels, but pipelines warn of another
+        **scheduler,
+    }
