@@ -18,7 +18,8 @@ from ldm.models.frozen_since import leave_out_idle
 from ldm.models.loss_scale import LossScale
 from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
 from ldm.models.parts import ForwardUnit, PartSize, translate
-from ldm.models.schedule import schedule_for, set_rates
+from ldm.models.run_context import RunContext
+from ldm.models.schedule import schedule_for, set_rates, with_horizon
 from ldm.models.window import mean_of, over_ranks
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
@@ -67,9 +68,7 @@ class TrainedModel(LightningModule):
         self.scheduler_config = scheduler_config
         self.ckpt_path = ckpt_path
         self.ignore_keys = tuple(ignore_keys)
-        self.learning_rate = 1e-4  # the launcher sets it, and `seed`, from the config
-        self.seed = 0
-        self.resumed = False  # the launcher sets it: all weights come from a checkpoint, none are read here
+        self.learning_rate, self.seed, self.resumed = 1e-4, 0, False
         self.position = Position()
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
@@ -91,11 +90,14 @@ class TrainedModel(LightningModule):
     def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
         """Raise `Fault` for arguments of the Trainer under which models of this class cannot train."""
 
-    def take_over(self, trainer: Mapping[str, Any]) -> None:
-        """Take what is `by_hand` from the Trainer's arguments."""
+    def begin(self, run: RunContext) -> None:
+        """Take what `run` settled, before any network is built. Raises the `Fault` of `with_horizon`."""
+        self.seed, self.learning_rate, self.resumed = run.seed, run.learning_rate, run.resumed
+        if self.scheduler_config is not None:
+            self.scheduler_config = with_horizon(self.scheduler_config, run.max_steps)
         for name in self.by_hand:
-            if trainer.get(name) is not None:
-                setattr(self, name, trainer[name])
+            if run.trainer.get(name) is not None:
+                setattr(self, name, run.trainer[name])
 
     # Parts and their names on disk
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
+from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.models.optimizer_settings import Settings
 from ldm.util import Recipe, get_obj_from_str, instantiate_from_config, is_recipe
@@ -59,6 +60,27 @@ def factors_of(recipe: Recipe, rates: Sequence[float]) -> Factors:
 def is_torch_schedule(target: Any) -> bool:
     """Whether it is a class whose objects set the rates of an optimizer by themselves."""
     return inspect.isclass(target) and issubclass(target, LRScheduler)
+
+
+def with_horizon(recipe: Recipe, max_steps: int) -> Recipe:
+    """A schedule's recipe with `total_steps` where its signature has one and its params do not say it.
+
+    The horizon belongs to the run's first start: it is stored with the configuration and kept when a run goes on.
+    Raises `Fault` CFG03 where `max_steps` is -1, since only a time limit ends the run.
+    """
+    names = inspect.signature(admitted(recipe["target"])).parameters
+    params = dict(recipe.get("params") or {})
+    if "total_steps" in names and params.get("total_steps") is None and "epochs" not in params:
+        if max_steps < 0:
+            raise Fault(
+                "CFG03",
+                f"{recipe['target']} needs to know how long the run is",
+                where=WHERE,
+                why="only a time limit ends this run",
+                fix=f"{WHERE}.params.total_steps=10000",
+            )
+        params["total_steps"] = max_steps
+    return {**recipe, "params": params}
 
 
 def schedule_for(optimizer: Optimizer, recipe: Recipe) -> LambdaLR:

@@ -1,9 +1,12 @@
 """Nearest matches for misspelt names, and raising several faults at once."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ldm.errors import Fault
+
+T = TypeVar("T")
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
@@ -29,6 +32,30 @@ def raise_all(faults: Sequence[Fault]) -> None:
         raise different[0]
     if different:
         raise ExceptionGroup(f"{len(different)} faults in the configuration", different)
+
+
+class FaultCollector:
+    """Carries out one step after another and keeps what each has to say, so that a person reads all of it at once."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def collect(self, step: Callable[[], T]) -> T | None:
+        """What `step` returns; None where it raised a `Fault` or a group of nothing else."""
+        try:
+            return step()
+        except Fault as fault:
+            self.faults.append(fault)
+        except ExceptionGroup as group:
+            faults = [error for error in group.exceptions if isinstance(error, Fault)]
+            if len(faults) != len(group.exceptions):
+                raise
+            self.faults += faults
+        return None
+
+    def raise_all(self, besides: str = "") -> None:
+        """Raise what was collected, leaving out faults of the id `besides`."""
+        raise_all([fault for fault in self.faults if fault.id != besides])
 
 
 def _letters(word: str) -> str:

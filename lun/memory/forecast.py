@@ -28,8 +28,9 @@ from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_onc
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
+from lun.run.model import model_of
 from lun.strategies.half import RoundedWeights
-from lun.strategies.plugin import policy_of
+from lun.strategies.precision import policy_of
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,11 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
     """
     trainer = (config.get("lightning") or {}).get("trainer") or {}
     precision = policy_of(trainer.get("precision")).plugin("cpu")
+    model = model_of(config)  # with real tensors: an objective looks at its noise levels
+    if not isinstance(model, DDPM):
+        raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        model = instantiate_from_config(config["model"])
-        if not isinstance(model, DDPM):
-            raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
         build(model)
         precision.convert_module(model)
         live = stack.enter_context(LiveBytes())

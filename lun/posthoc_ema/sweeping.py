@@ -12,6 +12,7 @@ from lightning.pytorch import Trainer
 from ldm.ema.posthoc import Fit
 from ldm.errors import Fault
 from ldm.files.ema_snapshot import Snapshot
+from ldm.models.run_context import RunContext
 from ldm.util import instantiate_from_config
 from lun.cli.arguments import Arguments
 from lun.cli.user_code import admit_user_code
@@ -19,9 +20,10 @@ from lun.data.order.sampler import Window
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
+from lun.run.model import model_of
 from lun.run.settings import read_settings
 from lun.run_dir.resume import find_checkpoint
-from lun.strategies.plugin import with_precision
+from lun.strategies.execution import settle_execution
 
 METRIC = "val/loss_simple"
 PASSED_ON = ("accelerator", "precision", "limit_val_batches")
@@ -68,9 +70,8 @@ class Validation:
                 where=str(resume.run.resolved_config),
                 fix="reconstruct without --sweep, and compare samples",
             )
-        self._model = instantiate_from_config(config["model"])
-        self._model.seed = config["seed"]
-        self._model.resumed, self._model.use_ema = True, False
+        self._model = model_of(config, use_ema=False)
+        self._model.begin(RunContext(config["seed"], max_steps=1, resumed=True))
         self._data.follow(self._model.position, Window(self._data.batch_size, 1, 1), config["seed"], 1)
         self._trainer = Trainer(**_settings(settings.lightning("trainer")))
         self._model.configure_model()
@@ -84,12 +85,9 @@ class Validation:
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: config[name] for name in PASSED_ON if name in config}
-    return with_precision(given) | {
-        "devices": 1,
+    return settle_execution(given | {"devices": 1}).trainer_arguments() | {
         "logger": False,
-        "enable_checkpointing": False,
         "enable_progress_bar": False,
-        "enable_model_summary": False,
     }
 
 

@@ -17,6 +17,7 @@ from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
+from lun.run.model import model_of
 from lun.run.settings import read_settings
 
 FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
@@ -50,7 +51,7 @@ def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn
 
     Raises `Fault` CFG08 for a model of pixels.
     """
-    model = instantiate_from_config(config["model"])
+    model: Any = model_of(config)
     wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
     parts = {name: part for name, part in model.part_recipes().items() if name in wanted and not part.trained}
     if FIRST_STAGE not in parts:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ldm.errors import Fault
 from ldm.models.parts import PartSize
 from ldm.util import Recipe, instantiate_from_config
-from lun.strategies.combinations import family_of
-from lun.strategies.plugin import policy_of
+from lun.strategies.combinations import strategy_kind
+from lun.strategies.precision import policy_of
 
 GIB = 2**30
 LIBRARY = "torch.optim."
@@ -35,7 +35,7 @@ def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mappi
         known["optimizer"] = round(trained * states)
     named = " + ".join(f"{name} {bytes_ / unit:.2f}" for name, bytes_ in known.items())
     unknown = "" if states is not None else " + optimizer: unknown"
-    spread = " over all devices" if family_of(trainer.get("strategy")) in ("fsdp", "deepspeed") else ""
+    spread = " over all devices" if strategy_kind(trainer.get("strategy")) in ("fsdp", "deepspeed") else ""
     least = "" if states is not None else "at least "
     return f"{least}{sum(known.values()) / unit:.2f} GiB stay{spread} ({named}{unknown}); {PICTURES}"
 

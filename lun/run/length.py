@@ -1,12 +1,10 @@
 """How long a run is, in optimizer steps, and how often it validates: the only place where epochs become steps."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.admission import admitted
 from ldm.errors import Fault
 
 NO_LIMIT = -1
@@ -31,13 +29,13 @@ def settle_length(trainer: Mapping[str, Any], n: int, global_batch: int, has_tim
     """Read `max_steps`, `max_epochs` and `val_check_interval` of `lightning.trainer` for `n` training examples."""
     known_length(trainer, has_time_limit)
     steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
-    found = []
+    limits = []
     if steps is not None and steps >= 0:
-        found.append(steps)
+        limits.append(steps)
     if epochs is not None and epochs >= 0:
-        found.append(steps_for_epochs(epochs, n, global_batch))
+        limits.append(steps_for_epochs(epochs, n, global_batch))
     epoch = steps_for_epochs(1, n, global_batch)
-    return Length(min(found, default=NO_LIMIT), _val_every(trainer.get("val_check_interval"), epoch))
+    return Length(min(limits, default=NO_LIMIT), _val_every(trainer.get("val_check_interval"), epoch))
 
 
 def known_length(trainer: Mapping[str, Any], has_time_limit: bool) -> int:
@@ -67,25 +65,3 @@ def _val_every(interval: int | float | None, epoch: int) -> int:
     if isinstance(interval, float):
         return max(1, math.ceil(interval * epoch))
     return interval
-
-
-def fill_horizon(scheduler_config: dict[str, Any] | None, max_steps: int) -> None:
-    """Give a schedule its `total_steps` where its signature has one and the config does not say it; in place.
-
-    A schedule's horizon belongs to the run's first start: it is stored with the config and kept when a run goes on.
-    """
-    if not scheduler_config:
-        return
-    names = inspect.signature(admitted(scheduler_config["target"])).parameters
-    params = scheduler_config.setdefault("params", {})
-    if "total_steps" not in names or params.get("total_steps") is not None or "epochs" in params:
-        return
-    if max_steps == NO_LIMIT:
-        raise Fault(
-            "CFG03",
-            f"{scheduler_config['target']} needs to know how long the run is",
-            where="model.params.scheduler_config",
-            why="only a time limit ends this run",
-            fix="model.params.scheduler_config.params.total_steps=10000",
-        )
-    params["total_steps"] = max_steps

@@ -9,12 +9,14 @@ import torch
 from ldm.errors import Fault
 from ldm.models.base import ADAMW, TrainedModel
 from ldm.models.parts import PartSize
-from ldm.util import Recipe, instantiate_from_config, is_recipe
+from ldm.util import Recipe, is_recipe
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
+from lun.run.model import model_of
 from lun.run.rate import describe_rate, rate_of
 from lun.run.settings import MISSING, Settings
-from lun.strategies.plugin import device_of, policy_of
+from lun.strategies.execution import device_of
+from lun.strategies.precision import policy_of
 
 T = TypeVar("T")
 UNKNOWN = "not known yet"
@@ -81,8 +83,7 @@ class Plan:
 
     def parts(self) -> list[PartSize]:
         """The networks of the model, which is built for that, without weights, if it is not there."""
-        model: TrainedModel = self.model or instantiate_from_config(self.settings.config["model"])
-        return model.part_sizes()
+        return (self.model or model_of(self.settings.config)).part_sizes()
 
     def _data(self) -> str:
         train = self.settings.config["data"]["params"]["train"]

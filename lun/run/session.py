@@ -5,7 +5,7 @@ import logging
 import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from lun.checkpoints.atomic import clean_leftovers
 from lun.cli.arguments import Arguments
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
-from lun.data.order.sampler import Window
 from lun.data.overlap import warn_of_overlap
 from lun.data.tags import tag_frequency
 from lun.loop.position import FollowPosition
@@ -31,19 +30,14 @@ from lun.program import as_started
 from lun.run.changes import changed_settings, stored_settings
 from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.fill_caches import FillCaches
-from lun.run.length import Length, fill_horizon, settle_length
+from lun.run.length import settle_length
 from lun.run.outcome import FitOutcome
 from lun.run.parts import build_parts
 from lun.run.plan import Amounts, Plan
-from lun.run.rate import rate_of, scaled_rate
+from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
-from lun.run.trainer import (
-    build_loggers,
-    build_trainer,
-    find_ranks,
-    require_device,
-)
+from lun.run.trainer import build_loggers, build_trainer, require_device
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
@@ -52,67 +46,64 @@ from lun.run_dir.lock import NOBODY, held_by_another, one_writer
 from lun.run_dir.ranks import process_rank
 from lun.run_dir.record import RunRecord, program_commit, versions
 from lun.run_dir.resume import Resume
-from lun.run_dir.weights import name_checkpoints
-from lun.strategies.plugin import device_of, warn_if_slow
+from lun.run_dir.weights import with_named_checkpoints
+from lun.strategies.execution import device_of, settle_execution
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a start needs, built but not yet run: nothing has been written so far."""
+    """What a start needs, built but not yet run: nothing has been written so far.
+
+    settings   with the configuration as it will be stored
+    run        what this start settled
+    first      how rank 0 tells the others what it decides
+    """
 
     arguments: Arguments
     settings: Settings
     resume: Resume | None
+    run: ResolvedRun
     model: TrainedModel
     data: DataModuleFromConfig
-    window: Window
     first: FirstRank
-    length: Length
     callbacks: list[Callback]
     now: datetime = field(default_factory=datetime.now)
 
     @classmethod
     def prepare(cls, settings: Settings, arguments: Arguments, resume: Resume | None) -> "Session":
-        """Build data and model without weights; raises `Fault` for whatever but weights would stop the run later.
-
-        What the run settles itself (seed, horizon of the schedule) is filled into the configuration, in place.
-        """
+        """Build data and model without weights; raises `Fault` for whatever but weights would stop the run later."""
         console.configure(
             None, process_rank()
         )  # again: Lightning brought a handler of its own with its import, just now
-        config = settings.config
         trainer = settings.trainer()
         asked_threads()
         require_device(trainer)
         if resume is None:
-            name_checkpoints(config["model"])
-        parts = build_parts(settings, trainer, on_cpu=device_of(trainer) == "cpu")
-        warn_if_slow(trainer)
+            settings = settings.with_config(model=with_named_checkpoints(settings.config["model"]))
+        parts = build_parts(settings, settle_execution, on_cpu=device_of(trainer) == "cpu")
+        parts.execution.warn_if_slow()
         data, model = parts.data, parts.model
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
-        world_size, first = find_ranks(trainer)
-        window = Window(data.batch_size, trainer.get("accumulate_grad_batches", 1), world_size)
+        first = FirstRank(parts.execution.ranks.store)
+        window = window_of(parts.execution, data.batch_size)
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
-        fill_horizon(config["model"].get("params", {}).get("scheduler_config"), length.max_steps)
-        config["seed"] = settle_seed(config.get("seed"), first)
-        model.seed = config["seed"]
-        model.learning_rate = scaled_rate(*rate_of(config["model"]), window.global_batch)
-        model.resumed = resume is not None
-        model.take_over(trainer)
+        seed = settle_seed(settings.config.get("seed"), first)
+        run = resolve(settings.config, parts.execution, window, length, seed)
+        model.begin(run.context(resumed=resume is not None))
         rehearse(model, length.max_steps, window.global_batch)
         warn_if_finished(model, resume.step if resume else 0, length.max_steps)
-        data.follow(model.position, window, config["seed"], length.max_steps)
-        return cls(arguments, settings, resume, model, data, window, first, length, parts.callbacks)
+        data.follow(model.position, window, seed, length.max_steps)
+        return cls(arguments, replace(settings, config=run.config), resume, run, model, data, first, parts.callbacks)
 
     def require_weights_and_data(self) -> None:
         """Raise `Fault` MOD06 or MOD01 for a new run, RES03 for a resumed one that would see other examples."""
         if self.resume is None:
             self.model.require_weights()
         elif stored := self.resume.stored.get("data"):
-            ranks, accumulate = self.window.world_size, self.window.accumulate
+            ranks, accumulate = self.run.window.world_size, self.run.window.accumulate
             fault = compare_data(
                 stored,
                 self.data.state_dict_of_data(),
@@ -129,10 +120,10 @@ class Session:
         amounts = Amounts(
             n=self.data.n,
             n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
-            batch_size=self.window.batch_size,
-            accumulate=self.window.accumulate,
-            devices=self.window.world_size,
-            max_steps=self.length.max_steps,
+            batch_size=self.run.window.batch_size,
+            accumulate=self.run.window.accumulate,
+            devices=self.run.window.world_size,
+            max_steps=self.run.length.max_steps,
         )
         return Plan(self.settings, len(self.arguments.overrides), self.model, amounts)
 
@@ -149,16 +140,16 @@ class Session:
 
     def fit(self, words: Sequence[str]) -> int:
         """Train; returns the exit code. Raises `Fault` RES06 where another process writes into the run."""
-        run = self.run_directory()
-        with ExitStack() as held:
-            holder = self.first.decides("holder", lambda: self.claim(run, held))
+        directory = self.run_directory()
+        with ExitStack() as lock:
+            holder = self.first.decides("holder", lambda: self.claim(directory, lock))
             if holder != NOBODY:
-                raise held_by_another(run.path, holder)
-            return self.fit_in(run, words)
+                raise held_by_another(directory.path, holder)
+            return self.fit_in(directory, words)
 
-    def claim(self, run: RunDirectory, held: ExitStack) -> str:
-        """On rank 0: be the only one that writes into `run` while `held` is open; else who came first."""
-        holder = held.enter_context(one_writer(run.path))
+    def claim(self, run: RunDirectory, lock: ExitStack) -> str:
+        """On rank 0: be the only one that writes into `run` while `lock` is open; else who came first."""
+        holder = lock.enter_context(one_writer(run.path))
         if self.resume is None or holder != NOBODY:
             return holder
         record = run.record()
@@ -181,10 +172,10 @@ class Session:
             argv=["main.py", *words],
             job=job.name if (job := this_job()) else None,
             allow=list(self.arguments.allow),
-            seed=self.model.seed,
+            seed=self.run.seed,
             attempt=attempt,
             resumed_from=source,
-            total_steps=self.length.max_steps,
+            total_steps=self.run.length.max_steps,
             threads=threads,
             data=self.data.state_dict_of_data(),
             versions=versions(),
@@ -198,7 +189,7 @@ class Session:
             say_if_crowded()
         if trainer.is_global_zero:
             self.write_down(run, started)
-        return FitOutcome(run, started, stops, self.model, trainer, self.window).of(
+        return FitOutcome(run, started, stops, self.model, trainer, self.run.window).of(
             lambda: trainer.fit(
                 self.model,
                 datamodule=self.data,
@@ -214,9 +205,9 @@ class Session:
         before = stored_settings(self.resume.run.resolved_config)
         for line in changed_settings(before, self.settings.config) if before else ():
             log.info("changed  %s", line)
-        if 0 <= self.length.max_steps <= self.resume.step:
+        if 0 <= self.run.length.max_steps <= self.resume.step:
             more = self.resume.step + 1000
-            log.info("note: the run has all its %d steps; to go on: --max_steps %d", self.length.max_steps, more)
+            log.info("note: the run has all its %d steps; to go on: --max_steps %d", self.run.length.max_steps, more)
 
     def run_directory(self) -> RunDirectory:
         if self.resume:
@@ -250,11 +241,8 @@ class Session:
         ours = [position, LinkLatest(run), Controls(stops), *caches]
         callbacks = [*ours, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
-        settings, validates = self.settings.trainer(), self.data.has("validation")
-        trainer = build_trainer(settings, self.length, validates, callbacks, loggers, run.path, self.model.by_hand)
-        window = Window(self.window.batch_size, self.window.accumulate, trainer.world_size, trainer.global_rank)
-        self.data.follow(self.model.position, window, self.model.seed, self.length.max_steps)
-        return trainer
+        validates, by_hand = self.data.has("validation"), self.model.by_hand
+        return build_trainer(self.run, validates, callbacks, loggers, run.path, by_hand)
 
     def write_down(self, run: RunDirectory, record: RunRecord) -> None:
         config = self.settings.config

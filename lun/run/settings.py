@@ -19,7 +19,7 @@ from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load import Merged, merge_layers
 from lun.run.changes import stored_settings
 from lun.run.defaults import DEFAULTS
-from lun.strategies.old_deepspeed import unread_section, with_deepspeed
+from lun.strategies.names import unread_section, with_deepspeed_section
 
 if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
     from lun.run_dir.resume import Resume
@@ -44,7 +44,11 @@ class Settings:
 
     def trainer(self) -> dict[str, Any]:
         """The Trainer's arguments, with what the section `deepspeed` adds to them."""
-        return with_deepspeed(self.lightning("trainer"), self.lightning("deepspeed"))
+        return with_deepspeed_section(self.lightning("trainer"), self.lightning("deepspeed"))
+
+    def with_config(self, **sections: Any) -> Settings:
+        """The same with other sections in the configuration."""
+        return replace(self, config=self.config | sections)
 
     def say_notes(self) -> None:
         """Tell what was translated and what differs from the program that an old file was written for."""

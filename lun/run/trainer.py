@@ -1,7 +1,6 @@
 """Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
 
 import inspect
-import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,22 +14,8 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from ldm.admission import admitted
 from ldm.errors import Fault
-from ldm.util import Recipe, instantiate_from_config, is_recipe
-from lun.run.length import Length
-from lun.run_dir.first_rank import FirstRank
-from lun.strategies.choice import with_strategy
-from lun.strategies.devices import asked
-from lun.strategies.plugin import with_precision
-
-# Lightning sees one endless epoch: it neither counts epochs, nor cuts batches to ranks, nor saves by itself.
-OURS: Mapping[str, Any] = {
-    "max_epochs": -1,
-    "check_val_every_n_epoch": None,
-    "use_distributed_sampler": False,
-    "enable_checkpointing": False,
-}
-QUIET: Mapping[str, Any] = {"enable_model_summary": False}
-NOT_PASSED_ON = ("max_steps", "max_epochs", "val_check_interval", "enable_progress_bar")
+from ldm.util import Recipe, instantiate_from_config
+from lun.run.resolved import ResolvedRun
 
 
 def require_device(trainer: Mapping[str, Any]) -> None:
@@ -92,68 +77,28 @@ def _build_logger(recipe: Recipe, run: Path) -> Logger:
     return logger
 
 
-def find_ranks(config: Mapping[str, Any]) -> tuple[int, FirstRank]:
-    """How many processes will train, for any spelling of devices and nodes, and how rank 0 reaches the others.
-
-    Lightning is asked; nothing is written or started. Raises `Fault` CFG08 or DEV03 for settings that it refuses.
-    """
-    trainer = asked(**_settings(config))
-    cluster = getattr(trainer.strategy, "cluster_environment", None)
-    if trainer.world_size == 1 or cluster is None:
-        return trainer.world_size, FirstRank()
-    elsewhere = cluster.creates_processes_externally or trainer.num_nodes > 1
-    return trainer.world_size, FirstRank((cluster.main_address, cluster.main_port) if elsewhere else None)
-
-
-def require_numbers(config: Mapping[str, Any]) -> None:
-    """Raise `Fault` CFG08 for numbers with which training would be nonsense, such as a clipping that turns gradients
-    around."""
-    for name, holds, allowed in (
-        ("accumulate_grad_batches", lambda number: number >= 1, "1 or more"),
-        ("gradient_clip_val", lambda number: number >= 0, "0 (off) or more"),
-        ("val_check_interval", lambda number: number > 0, "a number of steps, or a share of an epoch, above 0"),
-        ("log_every_n_steps", lambda number: number >= 0, "0 (never) or more"),
-    ):
-        value = config.get(name)
-        if isinstance(value, int | float) and not (math.isfinite(value) and holds(value)):
-            raise Fault("CFG08", f"lightning.trainer.{name} cannot be {value}", why=f"it takes {allowed}")
-
-
 def build_trainer(
-    config: Mapping[str, Any],
-    length: Length,
+    resolved: ResolvedRun,
     validates: bool,
     callbacks: list[Callback],
     loggers: list[Logger],
     run: Path,
     by_hand: tuple[str, ...] = (),
 ) -> Trainer:
-    """The Trainer of a run of this length; Lightning counts validation intervals in micro-batches.
+    """The Trainer of a settled run; Lightning counts validation intervals in micro-batches.
 
     by_hand   arguments that the model carries out itself, so that Lightning must not
     """
-    settings = {name: value for name, value in _settings(config).items() if name not in by_hand} | {
-        "max_steps": length.max_steps,
-        "val_check_interval": length.val_every * config.get("accumulate_grad_batches", 1),
+    given = resolved.execution.trainer_arguments()
+    settings = {name: value for name, value in given.items() if name not in by_hand} | {
+        "max_steps": resolved.length.max_steps,
+        "val_check_interval": resolved.length.val_every * resolved.window.accumulate,
     }
     if not validates:
         settings["limit_val_batches"] = 0
-    if config.get("enable_progress_bar") is False:
+    if resolved.execution.settings.get("enable_progress_bar") is False:
         callbacks = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
     bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
     return Trainer(
         **settings, callbacks=callbacks, logger=loggers or False, enable_progress_bar=bar, default_root_dir=str(run)
     )
-
-
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in config.items() if name not in NOT_PASSED_ON}
-    built = {name: _object(value) for name, value in with_precision(with_strategy(given)).items()}
-    return {**QUIET, **built, **OURS}
-
-
-def _object(value: Any) -> Any:
-    """Recipes (strategy, profiler, plugins) as what they stand for."""
-    if isinstance(value, list):
-        return [_object(entry) for entry in value]
-    return instantiate_from_config(value) if is_recipe(value) else value

@@ -13,8 +13,8 @@ from ldm.files.source import find_weights
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
-from ldm.util import instantiate_from_config
 from lun.config.stored import read_stored
+from lun.run.model import model_of
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 from lun.weights.opening import open_model
@@ -53,7 +53,7 @@ def open_source(given: str, ema: bool | None) -> SampledModel:
 
 def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
     config = read_stored(run.resolved_config)
-    model = instantiate_from_config(config["model"])
+    model = model_of(config)
     if not isinstance(model, DDPM):
         why = f"the run trains {config['model']['target']}"
         raise Fault("MOD03", f"{run.path} does not draw from captions", why=why, fix="name a run of a diffusion model")

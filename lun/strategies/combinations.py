@@ -52,28 +52,28 @@ def precision_name(given: object) -> str:
     return name
 
 
-def family_of(strategy: object) -> Strategy:
+def strategy_kind(strategy: object) -> Strategy:
     """The row of the table: by a strategy's name, or by the import path that a recipe has as its target."""
     name = str(strategy.get("target") if isinstance(strategy, Mapping) else strategy or "auto").lower()
-    families: tuple[Strategy, ...] = ("deepspeed", "fsdp", "ddp")
-    for family in families:
-        if family in name:
-            return family
+    kinds: tuple[Strategy, ...] = ("deepspeed", "fsdp", "ddp")
+    for kind in kinds:
+        if kind in name:
+            return kind
     return "fsdp" if "model_parallel" in name else "one device"
 
 
-def require_combination(strategy: object, precision: str, on_cpu: bool) -> None:
+def require_combination(strategy: Strategy, precision: str, on_cpu: bool) -> None:
     """Raise a `Fault` if this strategy cannot train in this precision (a name of `PRECISIONS`).
 
     CFG08 where no device can, DEV05 where only the CPU cannot: the configuration is right and the machine is another.
     """
-    family = family_of(strategy)
-    refusal = TABLE[family][precision]
+    refusal = TABLE[strategy][precision]
     if refusal is None or (refusal.on_cpu_only and not on_cpu):
         return
     raise Fault(
         "DEV05" if refusal.on_cpu_only else "CFG08",
-        f"precision {precision} cannot be used with strategy {family}" + (" on the CPU" if refusal.on_cpu_only else ""),
+        f"precision {precision} cannot be used with strategy {strategy}"
+        + (" on the CPU" if refusal.on_cpu_only else ""),
         where="lightning.trainer.precision",
         why=refusal.why,
         fix=refusal.fix,

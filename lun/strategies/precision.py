@@ -7,6 +7,8 @@ import torch
 from lightning.pytorch.plugins.precision import Precision
 
 from ldm.admission import configurable
+from ldm.util import instantiate_from_config, is_recipe
+from lun.strategies.combinations import precision_name
 from lun.strategies.half import Mixed, RoundedWeights
 
 
@@ -72,3 +74,8 @@ class Bf16True:
 
 
 NAMES: dict[str, Any] = {policy.name: policy for policy in (Fp32, Bf16Mixed, Fp16Mixed, Bf16True)}
+
+
+def policy_of(given: Any) -> Any:
+    """The policy that a name or a recipe stands for. Raises `Fault` CFG08 for a name outside `PRECISIONS`."""
+    return instantiate_from_config(given) if is_recipe(given) else NAMES[precision_name(given)]()

@@ -20,9 +20,9 @@ from ldm.keys.averaged import ChosenWeights, choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_on_meta
-from ldm.util import instantiate_from_config
 from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
+from lun.run.model import model_of
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 from lun.weights.trust import read_trusted
@@ -103,7 +103,7 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
         return None
     config = read_stored(run.resolved_config)
     try:
-        model = instantiate_from_config(config["model"])
+        model = model_of(config)
         return facts_of(model, networks_on_meta(model)) if isinstance(model, DDPM) else None
     except Fault as fault:
         log.warning("the config of %s was not used: %s", run.path, fault.what)

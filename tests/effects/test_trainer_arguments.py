@@ -16,8 +16,9 @@ from lun.config.sections import ELSEWHERE
 from lun.config.trainer_arguments import trainer_arguments
 from lun.config.trainer_values import IDLE
 from lun.run.length import settle_length
+from lun.run.resolved import resolve, window_of
 from lun.run.trainer import build_trainer, require_device
-from lun.strategies.plugin import require_precision
+from lun.strategies.execution import settle_execution
 
 BASE: Mapping[str, Any] = {"accelerator": "cpu", "devices": 1, "max_steps": 80}
 OTHER: Mapping[str, Any] = {
@@ -74,9 +75,11 @@ def outcome(trainer: Mapping[str, Any]) -> Any:
     """What is built from these arguments, or the words with which they are refused."""
     try:
         require_device(trainer)
-        require_precision(trainer, on_cpu=True)
-        length = settle_length(trainer, 100, 2 * trainer.get("accumulate_grad_batches", 1))
-        built = build_trainer(trainer, length, True, [SmoothedProgressBar()], [], Path("run"))
+        execution = settle_execution(trainer)
+        window = window_of(execution, batch_size=2)
+        length = settle_length(trainer, 100, 2 * window.accumulate)
+        run = resolve({"model": {}}, execution, window, length, seed=0)
+        built = build_trainer(run, True, [SmoothedProgressBar()], [], Path("run"))
     except Fault as fault:
         return str(fault)
     switches = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark

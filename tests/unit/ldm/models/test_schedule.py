@@ -13,7 +13,7 @@ from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.optimizer_settings import with_rate
 from ldm.models.rehearsal import warn_if_finished
-from ldm.models.schedule import factors_of
+from ldm.models.schedule import factors_of, with_horizon
 
 RATE, MULTIPLE, CUT, END = 0.02, 0.25, 4, 9
 TORCH = "torch.optim.lr_scheduler."
@@ -172,3 +172,27 @@ def test_a_rate_that_never_falls_to_0_is_no_news(caplog: pytest.LogCaptureFixtur
     for name in ("none", "warm-up", "torch's steps"):
         warn_if_finished(started(SCHEDULES[name][0]), 0, 50)
     assert not caplog.messages and torch.is_grad_enabled()
+
+
+# The horizon
+
+
+def test_a_schedule_gets_the_length_of_the_run_as_its_horizon_and_the_configuration_stays_as_it_is() -> None:
+    recipe = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"warm_up_steps": 10}}
+    assert with_horizon(recipe, 900)["params"] == {"warm_up_steps": 10, "total_steps": 900}
+    assert recipe["params"] == {"warm_up_steps": 10}
+
+
+def test_a_horizon_that_is_written_down_stays() -> None:
+    recipe = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"total_steps": 500}}
+    assert with_horizon(recipe, 900) == recipe
+
+
+def test_a_schedule_without_a_horizon_is_left_alone() -> None:
+    recipe = {"target": "ldm.lr_scheduler.WarmupConstant", "params": {"warm_up_steps": 10}}
+    assert with_horizon(recipe, 900) == recipe
+
+
+def test_a_schedule_that_needs_a_horizon_cannot_go_with_a_time_limit_alone() -> None:
+    with pytest.raises(Fault, match="needs to know how long the run is"):
+        with_horizon({"target": "ldm.lr_scheduler.WarmupCosine"}, -1)

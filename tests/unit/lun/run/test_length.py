@@ -3,7 +3,7 @@
 import pytest
 
 from ldm.errors import Fault
-from lun.run.length import Length, fill_horizon, settle_length, steps_for_epochs
+from lun.run.length import Length, settle_length, steps_for_epochs
 
 
 def test_max_steps_are_taken_as_they_are() -> None:
@@ -41,29 +41,6 @@ def test_validation_is_counted_in_steps(interval: float | None, every: int) -> N
 
 def test_validation_of_a_long_epoch_comes_every_two_thousand_steps() -> None:
     assert settle_length({"max_steps": 10}, n=1_000_000, global_batch=4).val_every == 2000
-
-
-def test_a_schedule_gets_the_length_of_the_run_as_its_horizon() -> None:
-    config = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"warm_up_steps": 10}}
-    fill_horizon(config, 900)
-    assert config["params"] == {"warm_up_steps": 10, "total_steps": 900}
-
-
-def test_a_horizon_that_is_written_down_stays() -> None:
-    config = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"total_steps": 500}}
-    fill_horizon(config, 900)
-    assert config["params"]["total_steps"] == 500
-
-
-def test_a_schedule_without_a_horizon_is_left_alone() -> None:
-    config = {"target": "ldm.lr_scheduler.WarmupConstant", "params": {"warm_up_steps": 10}}
-    fill_horizon(config, 900)
-    assert config["params"] == {"warm_up_steps": 10}
-
-
-def test_a_schedule_that_needs_a_horizon_cannot_go_with_a_time_limit_alone() -> None:
-    with pytest.raises(Fault, match="needs to know how long the run is"):
-        fill_horizon({"target": "ldm.lr_scheduler.WarmupCosine"}, -1)
 
 
 @pytest.mark.parametrize(("epochs", "n", "size", "steps"), [(1, 8, 4, 2), (1, 9, 4, 3), (3, 5, 4, 4), (1, 1, 8, 1)])

@@ -1,5 +1,7 @@
 """The number of CPU threads."""
 
+import logging
+
 import pytest
 import torch
 
@@ -34,6 +36,7 @@ def test_the_environment_overrides_and_a_change_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("LUN_THREADS", "2")
+    caplog.set_level(logging.INFO)
     assert threads.settle_threads(1) == 2
     assert "sums may differ in their last bits" in caplog.text
 
@@ -46,6 +49,7 @@ def test_a_machine_that_is_busy_already_is_told_of(
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     torch.set_num_threads(count)
+    caplog.set_level(logging.INFO)
     threads.say_if_crowded()
     assert (says in caplog.text) if says else not caplog.text
 

@@ -1,12 +1,15 @@
 """Every cell of the table of strategies and precisions: it works, or it is refused by name before anything is built."""
 
+from typing import Any
+
 import pytest
 
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
-from lun.strategies.combinations import PRECISIONS, TABLE
-from lun.strategies.plugin import device_of, with_precision
-from lun.strategies.plugin import require_precision as require_on
+from lun.strategies.combinations import PRECISIONS, TABLE, require_combination, strategy_kind
+from lun.strategies.execution import Execution, device_of
+from lun.strategies.names import strategy_of
+from lun.strategies.precision import policy_of
 
 ZERO = {"target": "lun.strategies.deepspeed.DeepSpeed"}
 REFUSED = {("fsdp", "16-mixed", "cpu"), ("fsdp", "16-mixed", "cuda"), ("deepspeed", "16-mixed", "cpu")}
@@ -14,7 +17,14 @@ CELLS = [(s, p, d) for s in TABLE for p in PRECISIONS for d in ("cpu", "cuda")]
 
 
 def require_precision(arguments: dict) -> None:
-    require_on(arguments, device_of(arguments) == "cpu")
+    kind, policy = strategy_kind(arguments["strategy"]), policy_of(arguments["precision"])
+    require_combination(kind, policy.name, device_of(arguments) == "cpu")
+
+
+def plugin_for(arguments: dict) -> Any:
+    policy = policy_of(arguments["precision"])
+    execution = Execution(arguments, strategy_of(arguments["strategy"]), policy, device_of(arguments))
+    return execution._plugin()
 
 
 def trainer(strategy: str, precision: object, device: str = "cpu") -> dict[str, object]:
@@ -27,7 +37,7 @@ def test_a_cell_has_a_plugin_or_is_refused(strategy: str, precision: str, device
     arguments = trainer(strategy, precision, device)
     if (strategy, precision, device) not in REFUSED:
         require_precision(arguments)
-        plugin = with_precision(arguments)["plugins"][0]
+        plugin = plugin_for(arguments)
         assert plugin.precision == precision
         return
     with pytest.raises(Fault, match=f"precision {precision} cannot be used with strategy {strategy}") as refusal:
@@ -57,7 +67,7 @@ def test_a_precision_outside_the_table_is_refused_with_the_list(given: str) -> N
 
 def test_a_recipe_sets_the_scaler() -> None:
     recipe = {"target": "lun.strategies.precision.Fp16Mixed", "params": {"init_scale": 8.0, "growth_interval": 7}}
-    scaler = with_precision(trainer("one device", recipe))["plugins"][0].scaler
+    scaler = plugin_for(trainer("one device", recipe)).scaler
     assert (scaler.get_scale(), scaler.get_growth_interval()) == (8.0, 7)
 
 

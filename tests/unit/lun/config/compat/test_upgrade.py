@@ -5,7 +5,7 @@ import pytest
 from lun.config.compat.trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load import Merged, load_layers
-from lun.strategies.choice import SHORT
+from lun.strategies.names import NAMES
 
 PL = "pytorch_lightning.callbacks.ModelCheckpoint"
 SAVER = "lun.callbacks.Checkpoint"
@@ -204,7 +204,7 @@ def test_trainer_arguments_are_translated_where_the_meaning_is_certain(given, ex
 def test_an_old_name_of_a_strategy_stands_for_one_that_is_here_and_is_told(old):
     config, notes, _ = upgraded({"lightning": {"trainer": {"strategy": old}}})
     new = config["lightning"]["trainer"]["strategy"]
-    assert new in SHORT
+    assert new in NAMES
     assert f"lightning.trainer.strategy: {old} is read as {new}" in notes
 
 

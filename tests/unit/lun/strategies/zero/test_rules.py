@@ -11,7 +11,7 @@ from torch import nn
 
 from ldm.errors import Fault
 from lun.strategies import deepspeed
-from lun.strategies.choice import require_strategy
+from lun.strategies.execution import settle_execution
 from lun.strategies.zero.rules import fit_for_offload, read_config, require_elementwise, settle
 
 PARAMETERS = [nn.Parameter(torch.ones(2, 2))]
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_without_deepspeed_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deepspeed, "find_spec", lambda name: None)
     with pytest.raises(Fault, match="deepspeed is not installed") as fault:
-        require_strategy({"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}})
+        settle_execution({"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}})
     assert fault.value.id == "DEP01" and "deepspeed" in fault.value.fix
 
 
@@ -137,6 +137,6 @@ def test_what_zero_does_not_know_is_refused_before_it_starts(
 def test_clipping_by_value_is_refused() -> None:
     pytest.importorskip("deepspeed")
     with pytest.raises(Fault, match="by their norm, not by value"):
-        require_strategy(
+        settle_execution(
             {"strategy": {"target": "lun.strategies.deepspeed.DeepSpeed"}, "gradient_clip_algorithm": "value"}
         )

@@ -9,19 +9,17 @@ from torch import nn
 from ldm.ema.schedule_free import not_in_shards
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
-from lun.strategies.choice import with_strategy
-from lun.strategies.combinations import family_of
+from lun.strategies.combinations import Strategy
 
 MADE_FOR_GPUS = "bitsandbytes."
 SCHEDULE_FREE = "schedulefree."
 NUMBERS = 4096  # from so many on states have 8 bits
 
 
-def require_whole_weights(model: Mapping[str, Any], trainer: Mapping[str, Any]) -> None:
+def require_whole_weights(model: Mapping[str, Any], strategy: Strategy) -> None:
     """Raise `Fault` CFG08 for a schedule-free optimizer where weights are in shards, before anything is written."""
     recipe = (model.get("params") or {}).get("optimizer_config")
-    shards = family_of(with_strategy(trainer)["strategy"]) == "fsdp"
-    if shards and recipe and str(recipe["target"]).startswith(SCHEDULE_FREE):
+    if strategy == "fsdp" and recipe and str(recipe["target"]).startswith(SCHEDULE_FREE):
         raise not_in_shards()
 
 

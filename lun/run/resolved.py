@@ -1,0 +1,53 @@
+"""What a start settles once its data is known: one frozen value, from which model, data and Trainer take it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ldm.models.run_context import RunContext
+from ldm.models.schedule import with_horizon
+from lun.data.order.sampler import Window
+from lun.run.length import Length
+from lun.run.rate import rate_of, scaled_rate
+from lun.strategies.execution import Execution
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """The run that a configuration comes to on this machine, with these data.
+
+    config         the configuration as it is stored: with the seed and the horizon of its schedule
+    execution      strategy, precision, device and ranks
+    window         the examples of an optimizer step, and which of them this rank reads
+    length         steps, and steps between validations
+    seed           of every random draw
+    learning_rate  base rate, scaled by the images of a step where that was asked for
+    """
+
+    config: dict[str, Any]
+    execution: Execution
+    window: Window
+    length: Length
+    seed: int
+    learning_rate: float
+
+    def context(self, resumed: bool) -> RunContext:
+        """What the model is told."""
+        trainer = self.execution.settings
+        return RunContext(self.seed, self.learning_rate, self.length.max_steps, resumed, trainer)
+
+
+def window_of(execution: Execution, batch_size: int) -> Window:
+    """How an optimizer step divides into the micro-batches of all ranks."""
+    ranks = execution.ranks
+    return Window(batch_size, execution.settings.get("accumulate_grad_batches", 1), ranks.count, ranks.own)
+
+
+def resolve(config: Mapping[str, Any], execution: Execution, window: Window, length: Length, seed: int) -> ResolvedRun:
+    """Fill in what the run decides. Raises `Fault` CFG03 for a schedule that needs a length which there is not."""
+    model = dict(config["model"])
+    params = model.get("params") or {}
+    if scheduler := params.get("scheduler_config"):
+        model["params"] = {**params, "scheduler_config": with_horizon(scheduler, length.max_steps)}
+    rate = scaled_rate(*rate_of(model), window.global_batch)
+    return ResolvedRun({**config, "seed": seed, "model": model}, execution, window, length, seed, rate)
