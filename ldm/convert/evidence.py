@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.convert.model import V_MARKER, ZERO_SNR_MARKER, PredictionType
-from ldm.families.infer_config import Kind
+from ldm.families.facts import PredictionType
+from ldm.families.record import Family
 from ldm.files.state import State
-from ldm.keys.parts import UNET
+from ldm.keys.parts import V_MARKER, ZERO_SNR_MARKER
 from ldm.plain import read_plain_text
 from ldm.plain_yaml import parse_yaml
 
-TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"
-SPREAD_OF_V = 0.09  # of these numbers in the published 2.x models: above it v, below it eps
 WORDS: Mapping[str, PredictionType] = {
     "v": "v_prediction",
     "epsilon": "epsilon",
@@ -32,7 +30,7 @@ class Evidence:
     zero_terminal_snr: bool = False
 
 
-def evidence_of(state: State, family: Kind, metadata: Mapping[str, Any], path: Path) -> Evidence:
+def evidence_of(state: State, family: Family, metadata: Mapping[str, Any], path: Path) -> Evidence:
     """The prediction of the UNet among `state`, which was read from the file `path` with `metadata` in its header."""
     zero_snr = ZERO_SNR_MARKER in state or metadata.get("ss_zero_terminal_snr") == "True"
     told = WORDS.get(str(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key")))
@@ -42,11 +40,10 @@ def evidence_of(state: State, family: Kind, metadata: Mapping[str, Any], path: P
         return Evidence(written, f"{path.with_suffix('.yaml').name} beside it", True, zero_snr)
     if V_MARKER in state:
         return Evidence("v_prediction", f"its tensor {V_MARKER}", True, zero_snr)
-    if family == "sd2" and TELLTALE in state:
-        spread = float(state[TELLTALE].float().std())
-        prediction: PredictionType = "v_prediction" if spread > SPREAD_OF_V else "epsilon"
-        return Evidence(prediction, f"the spread of one of its tensors, {spread:.3f}", False)
-    return Evidence("epsilon", "what this family usually does", family != "sd2", zero_snr)
+    guess = family.guess
+    if guess.measured and (measured := guess.measured(state)):
+        return Evidence(*measured, certain=False)
+    return Evidence(guess.usual, "what this family usually does", guess.certain, zero_snr)
 
 
 def _written_beside(file: Path) -> PredictionType | None:

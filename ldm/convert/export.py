@@ -6,13 +6,12 @@ from typing import Literal
 
 import torch
 
-from ldm.convert.inference_yaml import inference_yaml, needs_yaml
+from ldm.convert.inference_yaml import inference_yaml
 from ldm.convert.model import NETWORKS, Model
 from ldm.convert.modelspec import metadata_of
 from ldm.convert.pipeline import write_json, write_pipeline
 from ldm.errors import Fault
 from ldm.families.flow_marks import FLOW, is_flow
-from ldm.families.infer_config import BASES, SCALE_OF_XL, parts_in
 from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
 from ldm.files.write import (
@@ -23,7 +22,7 @@ from ldm.files.write import (
     write_safetensors,
     write_torch,
 )
-from ldm.keys.parts import FIRST_STAGE
+from ldm.keys.parts import FIRST_STAGE, parts_in
 from ldm.plain import read_json
 
 Layout = Literal["ldm", "diffusers"]
@@ -108,25 +107,7 @@ def require_finite(model: Model) -> None:
 
 def remarks(model: Model, to: Layout) -> list[str]:
     """What a person has to know who opens a file or folder of this model elsewhere, one sentence each."""
-    lines = []
-    if is_flow(model.facts.scheduler) and to == "ldm":
-        shift = model.facts.scheduler.get("flow_shift", 1.0)
-        lines.append(
-            "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
-            f" with shift {shift:g}); only a folder tells them (--to diffusers)"
-        )
-    if model.family == "sd2" and model.facts.prediction == "epsilon" and to == "ldm":
-        lines.append("InvokeAI takes a 2.x file for v-prediction: set its prediction type to epsilon there")
-    if model.family == "sd1" and model.facts.prediction == "v_prediction" and to == "ldm":
-        lines.append("only programs that read the YAML beside the file know that it predicts v")
-    usual = BASES[model.family].unconditional if model.family else None
-    if model.unconditional != usual and to == "ldm":
-        lines.append(
-            f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
-            " only a folder tells them (--to diffusers)"
-        )
-    if model.family is None and to == "ldm" and model.facts.scale_factor == SCALE_OF_XL:
-        lines.append("InvokeAI knows an XL VAE by its name: let it contain sdxl")
+    lines = _remarks_on_file(model) if to == "ldm" else []
     if "UNet" in model.parts and "VAE" not in model.parts:
         lines.append("there is no VAE in it: choose one in the program that opens it, or add one with --vae FILE")
     if foreign := model.foreign_text_encoder:
@@ -142,11 +123,31 @@ def remarks(model: Model, to: Layout) -> list[str]:
     return lines
 
 
+def _remarks_on_file(model: Model) -> list[str]:
+    if model.family is None:
+        return [model.latent.remark] if model.latent.remark else []
+    prediction, usual = model.facts.prediction, model.usual_unconditional
+    lines = []
+    if is_flow(model.facts.scheduler):
+        shift = model.facts.scheduler.get("flow_shift", 1.0)
+        lines.append(
+            "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
+            f" with shift {shift:g}); only a folder tells them (--to diffusers)"
+        )
+    lines += [model.family.remarks[prediction]] if prediction and prediction in model.family.remarks else []
+    if model.unconditional != usual:
+        lines.append(
+            f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
+            " only a folder tells them (--to diffusers)"
+        )
+    return lines
+
+
 def _write_single(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     state = single_names(model)
     types = model.types(wish.dtype)
     types = types if model.family else {key.removeprefix(FIRST_STAGE): dtype for key, dtype in types.items()}
-    if not model.family or not needs_yaml(model):
+    if not (model.family and model.family.needs_yaml(model.facts)):
         _write_file(state, out, wish, model, types)
         return (out,)
     beside = out.with_suffix(".yaml")

@@ -2,50 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
 
 import torch
 
-from ldm.families.infer_config import BASES, Kind, first_stage_of, parts_in, unet_of
-from ldm.families.recognise import Unconditional
-from ldm.families.text_encoders import ENCODERS, Encoder
+from ldm.families.facts import Facts, Unconditional
+from ldm.families.record import Family, Latent, Variant
+from ldm.families.registry import latent_of
+from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
 from ldm.files.write import Types
-from ldm.keys.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET
+from ldm.keys.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, first_stage_of, parts_in, unet_of
 
-PredictionType = Literal["epsilon", "v_prediction", "sample", "flow_prediction"]
 NETWORKS = (UNET, FIRST_STAGE, COND_STAGE, CONDITIONER)
-V_MARKER, ZERO_SNR_MARKER = "v_pred", "ztsnr"  # empty tensors by which readers of XL files know
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What tensors do not tell.
-
-    prediction     what the network was trained to predict, in diffusers' words; None where there is no UNet
-    scheduler      settings of diffusers' scheduler that differ from those of every Stable Diffusion
-    configs        settings of diffusers' and transformers' networks, by their folder in a pipeline
-    resolution     side of the pictures that it was trained on, in pixels
-    scale_factor   of its latents
-    metadata       what the file it came from, or the run that made it, says about it
-    files          other files of a pipeline's folder (tokenizers), by their path in it
-    exact          the tensors are all that a single file has to hold, none is to be added
-    unconditional  what stood for no caption in training; None where nothing tells, so that it is the family's
-    """
-
-    prediction: PredictionType | None = None
-    scheduler: Mapping[str, Any] = field(default_factory=dict)
-    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    resolution: int | None = None
-    scale_factor: float | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    exact: bool = False
-    unconditional: Unconditional | None = None
-
-    @property
-    def zero_terminal_snr(self) -> bool:
-        return bool(self.scheduler.get("rescale_betas_zero_snr"))
 
 
 @dataclass(frozen=True)
@@ -57,14 +25,33 @@ class Model:
     """
 
     state: State
-    family: Kind | None
+    family: Family | None
     source: str
     facts: Facts = field(default_factory=Facts)
 
     @property
     def unconditional(self) -> Unconditional | None:
         """What stands for no caption; None for an autoencoder alone."""
-        return self.facts.unconditional or (BASES[self.family].unconditional if self.family else None)
+        return self.facts.unconditional or self.usual_unconditional
+
+    @property
+    def usual_unconditional(self) -> Unconditional | None:
+        """What stands for no caption in its family's published models."""
+        return self.family.unconditional if self.family else None
+
+    @property
+    def latent(self) -> Latent:
+        """Of its family, or for an autoencoder alone of the one whose scale it has."""
+        return self.family.latent if self.family else latent_of(self.facts.scale_factor)
+
+    @property
+    def variant(self) -> Variant | None:
+        """Which model of its family it is; None for an autoencoder alone."""
+        return self.family.variant(self.unet) if self.family else None
+
+    @property
+    def inpaints(self) -> bool:
+        return self.variant is not None and self.variant.inpaints
 
     @property
     def parts(self) -> Mapping[str, int]:
@@ -81,8 +68,14 @@ class Model:
     @property
     def encoders(self) -> tuple[Encoder, ...]:
         """The text encoders of its family that it holds."""
-        known = ENCODERS[self.family] if self.family else ()
+        known = self.family.encoders if self.family else ()
         return tuple(encoder for encoder in known if any(key.startswith(encoder.prefix) for key in self.state))
+
+    @property
+    def is_told_captions(self) -> bool:
+        """Whether it holds text encoders that its family knows; a family of one's own may take any as its own."""
+        own = self.family is not None and not self.family.encoders and "text encoder" in self.parts
+        return bool(self.encoders) or own
 
     @property
     def foreign_text_encoder(self) -> tuple[str, ...]:
@@ -104,17 +97,14 @@ class Model:
     def completed(self) -> "Model":
         """This model with what single files hold although it follows from other tensors or nothing reads it.
 
-        Also the marks by which readers of XL files know v-prediction and zero terminal signal.
+        Also the empty tensors by which readers of the family's files know how the network was trained.
         """
         if self.facts.exact:
             return self
         absent: State = {}
         for encoder in self.encoders:
             absent |= encoder.absent(self.state)
-        if self.family == "sdxl" and self.facts.prediction == "v_prediction":
-            absent[V_MARKER] = torch.zeros(0)
-        if self.family == "sdxl" and self.facts.zero_terminal_snr:
-            absent[ZERO_SNR_MARKER] = torch.zeros(0)
+        absent |= self.family.marks(self.facts) if self.family else {}
         state = self.state | {key: value for key, value in absent.items() if key not in self.state}
         return replace(self, state=state, facts=replace(self.facts, exact=True))
 

@@ -4,22 +4,15 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ldm.convert.model import Model
+from ldm.families.facts import Unconditional
 from ldm.families.flow_marks import SHIFT, is_flow
-from ldm.families.infer_config import BASES, SCALE_OF_XL, Kind
-from ldm.families.recognise import Unconditional
 from ldm.files.write import HASH, NO_HASH
 
 PREFIX = "modelspec."
 VERSION = "1.0.1"
 REFERENCE = "https://github.com/Stability-AI/generative-models"  # whose names for tensors the file uses
-ARCHITECTURES: Mapping[Kind, str] = {
-    "sd1": "stable-diffusion-v1",
-    "sd2": "stable-diffusion-v2-512",
-    "sdxl": "stable-diffusion-xl-v1-base",
-}
 UNCONDITIONAL = "lun.unconditional"
 PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v", "flow_prediction": "flow"}
-RESOLUTIONS: Mapping[Kind, int] = {"sd1": 512, "sd2": 512, "sdxl": 1024}
 
 
 def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
@@ -44,24 +37,15 @@ def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
 def architecture(model: Model) -> str:
     """ModelSpec's name for what the tensors are."""
     if model.family is None:
-        return f"stable-diffusion-{'xl-v1' if model.facts.scale_factor == SCALE_OF_XL else 'v1'}/vae"
-    channels = model.unet["input_blocks.0.0.weight"].shape[1]
-    if channels == 9:
-        return {"sd1": "stable-diffusion-v1-inpainting", "sd2": "stable-diffusion-v2-inpainting"}.get(
-            model.family, "stable-diffusion-xl-v1-inpainting"
-        )
-    if model.family == "sd2" and model.facts.prediction == "v_prediction":
-        return "stable-diffusion-v2-768-v"
-    return ARCHITECTURES[model.family]
+        return model.latent.architecture
+    return model.family.spec(model.unet, model.facts.prediction).architecture
 
 
 def side(model: Model) -> int | None:
     """The side in pixels of the pictures that a model makes; None for an autoencoder, which takes any."""
     if model.family is None:
         return None
-    if model.facts.resolution:
-        return model.facts.resolution
-    return 768 if architecture(model).endswith("768-v") else RESOLUTIONS[model.family]
+    return model.facts.resolution or model.family.spec(model.unet, model.facts.prediction).resolution
 
 
 def resolution_in(metadata: Mapping[str, str]) -> int | None:
@@ -100,5 +84,5 @@ def _flow(model: Model) -> dict[str, str]:
 
 def _unconditional(model: Model) -> dict[str, str]:
     """In a key of this program, since the standard has none; only where it is not what the family is known for."""
-    usual = BASES[model.family].unconditional if model.family else None
-    return {UNCONDITIONAL: str(model.unconditional)} if model.unconditional != usual else {}
+    told = model.unconditional != model.usual_unconditional
+    return {UNCONDITIONAL: str(model.unconditional)} if told else {}

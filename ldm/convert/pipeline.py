@@ -10,12 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ldm.convert.model import Facts, Model
+from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.errors import Fault
+from ldm.families.facts import Facts
 from ldm.families.flow_marks import FLOW, flow_of_folder, folder_of_flow, is_flow
-from ldm.families.infer_config import Kind, family_of, text_config, unet_config, unet_of, vae_config
-from ldm.families.text_encoders import ENCODERS, Encoder
+from ldm.families.infer_config import text_config
+from ldm.families.record import Family, PipelineLayout
+from ldm.families.registry import family_of, known_families
+from ldm.families.sd1 import SD1
+from ldm.families.sdxl import ZEROS
+from ldm.families.stable_diffusion import SCHEDULER
+from ldm.families.text_encoders import Encoder
 from ldm.files.load import compare, fitted
 from ldm.files.read import read_state_dict
 from ldm.files.size_shards import write_shards
@@ -23,44 +29,27 @@ from ldm.files.sniff import METADATA, safetensors_header
 from ldm.files.source import find_source, read_config, read_json
 from ldm.files.state import State
 from ldm.files.write import Types, write_safetensors
-from ldm.keys.layout import (
-    autoencoder_to_compvis,
-    autoencoder_to_diffusers,
-    unet_to_compvis,
-    unet_to_diffusers,
-)
-from ldm.keys.parts import FIRST_STAGE, UNET
+from ldm.keys.layout import autoencoder_to_compvis, autoencoder_to_diffusers, compvis_names
+from ldm.keys.parts import FIRST_STAGE, UNET, unet_of
 from ldm.keys.text_encoders import BELOW
 
 CARRIED = "carried.safetensors"  # what a single file held and a folder has no place for
 INDEX = "model_index.json"
 NOT_ARCHITECTURE = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
-ZEROS = "force_zeros_for_empty_prompt"
 NETWORK_FILE = "diffusion_pytorch_model"
-SCHEDULER = {
-    "num_train_timesteps": 1000,
-    "beta_start": 0.00085,
-    "beta_end": 0.012,
-    "beta_schedule": "scaled_linear",
-    "clip_sample": False,
-    "set_alpha_to_one": False,
-    "steps_offset": 1,
-    "timestep_spacing": "leading",
-    "prediction_type": "epsilon",
-}
 
 
 def read_pipeline(folder: Path) -> Model:
     """The model in the folder of a pipeline, or of one of its networks. Raises `Fault` MOD01 to MOD05."""
     if not (folder / INDEX).is_file():
         return _read_network(folder)
-    state = unet_to_compvis(find_source(folder / "unet", "unet").read())
+    state = _read_denoiser(folder)
     family = family_of(state, str(folder))
     state = {UNET + key: value for key, value in state.items()}
     if (folder / "vae").is_dir():
         first_stage = autoencoder_to_compvis(find_source(folder / "vae", "vae").read())
         state |= {FIRST_STAGE + key: value for key, value in first_stage.items()}
-    for encoder in ENCODERS[family]:
+    for encoder in family.encoders:
         if (folder / encoder.folder).is_dir():
             state |= encoder.to_compvis(find_source(folder / encoder.folder, encoder.folder).read())
     facts, carried = _facts(folder), folder / CARRIED
@@ -103,9 +92,9 @@ def write_pipeline(
     if not model.unet:
         _write_vae(model, folder, how)
     elif set(model.parts) == {"UNet"}:
-        _write_unet(model, folder, how)
+        _write_denoiser(model, folder, how)
     else:
-        _write_unet(model, folder / "unet", how)
+        _write_denoiser(model, folder / _layout_of(model)[0].network.folder, how)
         if model.first_stage:
             _write_vae(model, folder / "vae", how)
         for encoder in model.encoders:
@@ -129,19 +118,29 @@ def read_metadata(file: Path) -> dict[str, str]:
     return dict(safetensors_header(file).get(METADATA, {}))
 
 
-def scheduler_config(facts: Facts) -> dict[str, Any]:
-    """diffusers' scheduler (DDIM on DDPM's path) on the path that the model was trained on."""
+def scheduler_config(facts: Facts, settings: Mapping[str, Any] = SCHEDULER) -> dict[str, Any]:
+    """diffusers' scheduler on the path of a model, with the `settings` of its family's published models."""
     if is_flow(facts.scheduler):
         return {"_diffusers_version": version("diffusers"), **folder_of_flow(facts.scheduler)}
     told = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
     if told.get("rescale_betas_zero_snr"):
         told["timestep_spacing"] = "trailing"  # so that sampling begins where no signal is left
-    return {"_class_name": "DDIMScheduler", "_diffusers_version": version("diffusers"), **SCHEDULER, **told}
+    return {"_diffusers_version": version("diffusers"), **settings, **told}
+
+
+def _read_denoiser(folder: Path) -> State:
+    """The tensors of a pipeline's denoising network, under the names of single files.
+
+    Raises `Fault` MOD01 where the folder holds none of a family that is known.
+    """
+    networks = {family.network.folder: family.network for family in known_families() if family.network.from_library}
+    place = next((name for name in networks if (folder / name).is_dir()), SD1.network.folder)
+    rename = networks[place].from_library
+    assert rename is not None
+    return rename(find_source(folder / place, place).read())
 
 
 def _read_network(folder: Path) -> Model:
-    from ldm.keys.layout import compvis_names
-
     source = find_source(folder, "unet")
     state = compvis_names(source.read(), str(folder))
     kind = "unet" if any(key.startswith(UNET) for key in state) else "vae"
@@ -187,25 +186,26 @@ def _holds_tensors(file: Path) -> bool:
     return bool(safetensors_header(file).keys() - {METADATA})
 
 
-def _write_unet(model: Model, folder: Path, how: Storing) -> None:
-    from diffusers import UNet2DConditionModel
+def _write_denoiser(model: Model, folder: Path, how: Storing) -> None:
+    import diffusers
 
-    assert model.family is not None
-    config = model.facts.configs.get("unet") or {
-        **unet_config(model.unet, model.family),
+    network = _layout_of(model)[0].network
+    assert network.to_library is not None
+    config = model.facts.configs.get(network.folder) or {
+        **network.settings(model.unet),
         "sample_size": (side(model) or 512) // 8,
     }
-    config, keys = _on_meta(UNet2DConditionModel, config)
-    state = unet_to_diffusers(model.unet, keys)
+    config, keys = _on_meta(getattr(diffusers, network.library), config)
+    state = network.to_library(model.unet, keys)
     state = _require_same(state, keys, model, "UNet")
     how.write(folder, NETWORK_FILE, UNET, state)
-    _write_config("UNet2DConditionModel", config, folder)
+    _write_config(network.library, config, folder)
 
 
 def _write_vae(model: Model, folder: Path, how: Storing) -> None:
     from diffusers import AutoencoderKL
 
-    config = dict(model.facts.configs.get("vae") or vae_config(model.first_stage, model.family))
+    config = dict(model.facts.configs.get("vae") or model.latent.config(model.first_stage))
     if model.facts.scale_factor is not None:
         config["scaling_factor"] = model.facts.scale_factor
     config, keys = _on_meta(AutoencoderKL, config)
@@ -241,7 +241,8 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -
 
 
 def _write_rest(model: Model, folder: Path) -> None:
-    write_json(folder / "scheduler" / "scheduler_config.json", scheduler_config(model.facts))
+    scheduler = scheduler_config(model.facts, _layout_of(model)[1].scheduler)
+    write_json(folder / "scheduler" / "scheduler_config.json", scheduler)
     for name, content in model.facts.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
@@ -249,20 +250,19 @@ def _write_rest(model: Model, folder: Path) -> None:
 
 
 def _index(model: Model) -> dict[str, Any]:
-    kind = "StableDiffusionXL" if model.family == "sdxl" else "StableDiffusion"
-    inpaints = model.unet["input_blocks.0.0.weight"].shape[1] == 9
+    family, layout = _layout_of(model)
     index: dict[str, Any] = {
-        "_class_name": f"{kind}{'Inpaint' if inpaints else ''}Pipeline",
+        "_class_name": f"{layout.name}{'Inpaint' if model.inpaints else ''}Pipeline",
         "_diffusers_version": version("diffusers"),
-        "scheduler": ["diffusers", scheduler_config(model.facts)["_class_name"]],
-        "unet": ["diffusers", "UNet2DConditionModel"],
+        "scheduler": ["diffusers", scheduler_config(model.facts, layout.scheduler)["_class_name"]],
+        family.network.folder: ["diffusers", family.network.library],
         "vae": ["diffusers", "AutoencoderKL"] if model.first_stage else [None, None],
         "feature_extractor": [None, None],
         "image_encoder": [None, None],
     }
-    index |= {ZEROS: model.unconditional == "zeros"} if model.family == "sdxl" else _NO_CHECKER
+    index |= layout.entries(model.unconditional)
     present = {encoder.folder for encoder in model.encoders}
-    for encoder in ENCODERS[_known(model.family)]:
+    for encoder in family.encoders:
         name = "CLIPTextModelWithProjection" if encoder.projects else "CLIPTextModel"
         there = encoder.folder in present
         index[encoder.folder] = ["transformers", name] if there else [None, None]
@@ -270,12 +270,14 @@ def _index(model: Model) -> dict[str, Any]:
     return index
 
 
-_NO_CHECKER: dict[str, Any] = {"safety_checker": [None, None], "requires_safety_checker": False}
-
-
-def _known(family: Kind | None) -> Kind:
+def _layout_of(model: Model) -> tuple[Family, PipelineLayout]:
+    """The family of a model and its pipeline. Raises `Fault` MOD03 for a family that diffusers has none for."""
+    family = model.family
     assert family is not None
-    return family
+    if family.pipeline is None or family.network.to_library is None:
+        what = f"{model.source} is {family.title}, for which diffusers has no pipeline"
+        raise Fault("MOD03", what, fix="write a single file instead")
+    return family, family.pipeline
 
 
 def _on_meta(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -1,77 +1,23 @@
-"""What a model is, read off the names and shapes of its tensors: its family, and its networks' settings."""
+"""The settings of networks, read off the names and shapes of their tensors."""
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-from ldm.errors import Fault
-from ldm.families.recognise import (
-    SD1,
-    SD1_INPAINTING,
-    SD2,
-    SD2_INPAINTING,
-    SDXL,
-    SDXL_INPAINTING,
-    Family,
-    unet_family,
-)
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, below
 
-Kind = Literal["sd1", "sd2", "sdxl"]
-TITLES: Mapping[Kind, str] = {
-    "sd1": "Stable Diffusion 1.x",
-    "sd2": "Stable Diffusion 2.x",
-    "sdxl": "Stable Diffusion XL",
-}
-HEADS_OF_1 = 8  # attention heads at every width; the others have heads of 64 channels
 HEAD_WIDTH = 64
-COVERED: Mapping[Family, Kind] = {
-    SD1: "sd1",
-    SD1_INPAINTING: "sd1",
-    SD2: "sd2",
-    SD2_INPAINTING: "sd2",
-    SDXL: "sdxl",
-    SDXL_INPAINTING: "sdxl",
-}
-BASES: Mapping[Kind, Family] = {"sd1": SD1, "sd2": SD2, "sdxl": SDXL}
-WIDTHS_OF_1 = [320, 640, 1280, 1280]
-SCALE, SCALE_OF_XL = 0.18215, 0.13025  # of latents
 BLOCK = re.compile(r"transformer_blocks\.(\d+)\.")
 
 
-def family_of(unet: State, source: str) -> Kind:
-    """The family of a UNet under CompVis' names.
-
-    A public one is known by its widths. For any other it follows from how the network is built: 1.x projects into
-    attention with convolutions, 2.x with matrices, and XL is told sizes as well.
-    Raises `Fault` MOD03 for a network that is none of these.
-    """
-    context = _context_width(unet)
-    projections = {value.ndim for key, value in unet.items() if key.endswith("proj_in.weight")}
-    if "input_blocks.0.0.weight" not in unet or context is None or len(projections) != 1:
-        raise Fault(
-            "MOD03",
-            f"{source} is no Stable Diffusion that is known here",
-            why="its UNet has no cross-attention, or names and shapes of another kind of network",
-            fix="known are Stable Diffusion 1.x, 2.x and XL base, their inpainting kinds, and autoencoders alone",
-        )
-    public = unet_family(unet)
-    if public and public not in COVERED:
-        raise Fault("MOD03", f"{source} is {public.name}, which is not converted", why=f"known by: {public.facts}")
-    if public:
-        return COVERED[public]
-    if "label_emb.0.0.weight" in unet:
-        return "sdxl"
-    return "sd1" if projections == {4} else "sd2"
-
-
-def unet_config(unet: State, family: Kind) -> dict[str, Any]:
+def unet_config(unet: State, heads: int | None, linear_projection: bool) -> dict[str, Any]:
     """Arguments of `diffusers.UNet2DConditionModel` for a UNet under CompVis' names.
 
-    The number of attention heads leaves no trace in shapes: it is that of the family.
+    heads              attention heads at every width, which leave no trace in shapes; None: as many as there are
+                       64 channels
+    linear_projection  into attention, by a matrix; otherwise by a 1x1 convolution, in which the same numbers lie
     """
     blocks = _input_blocks(unet)
     widths = [block["width"] for block in blocks]
@@ -85,30 +31,33 @@ def unet_config(unet: State, family: Kind) -> dict[str, Any]:
         "layers_per_block": blocks[0]["layers"],
         "down_block_types": [f"{cross}DownBlock2D" for cross in crossed],
         "up_block_types": [f"{cross}UpBlock2D" for cross in reversed(crossed)],
-        "cross_attention_dim": _context_width(unet),
-        "attention_head_dim": _heads(widths, family),
-        "use_linear_projection": family != "sd1",
+        "cross_attention_dim": context_width(unet),
+        "attention_head_dim": heads or [max(1, width // HEAD_WIDTH) for width in widths],
+        "use_linear_projection": linear_projection,
     }
     layers = [depth or 1 for depth in depths[:-1]] + [depths[-1] or middle or 1]
     config["transformer_layers_per_block"] = layers if set(layers) != {1} else 1
-    if family == "sdxl":
+    if "label_emb.0.0.weight" in unet:
         told = unet["label_emb.0.0.weight"].shape[1]
         config |= {"addition_embed_type": "text_time", "projection_class_embeddings_input_dim": told}
         config["addition_time_embed_dim"] = 256
     return config
 
 
-def heads_are_known(unet: State, family: Kind) -> bool:
-    """Whether the network has the widths of its family, so that the family's number of heads is a fact."""
-    widths = [block["width"] for block in _input_blocks(unet)]
-    return widths == (WIDTHS_OF_1 if family != "sdxl" else WIDTHS_OF_1[:3])
+def input_block_widths(unet: State) -> list[int]:
+    """The channels at each level of a UNet under CompVis' names."""
+    return [block["width"] for block in _input_blocks(unet)]
 
 
-def vae_config(first_stage: State, family: Kind | None) -> dict[str, Any]:
-    """Arguments of `diffusers.AutoencoderKL` for an autoencoder under CompVis' names."""
+def vae_config(first_stage: State, scale: float, sample_size: int, upcasts: bool) -> dict[str, Any]:
+    """Arguments of `diffusers.AutoencoderKL` for an autoencoder under CompVis' names.
+
+    What shapes do not tell is given: the scale of latents, the side of the pictures that it was trained on in pixels,
+    and whether it overflows in float16.
+    """
     levels = _count(first_stage, r"encoder\.down\.(\d+)\.")
     tops = [first_stage[f"encoder.down.{level}.block.0.conv2.weight"] for level in range(levels)]
-    config = {
+    return {
         "in_channels": first_stage["encoder.conv_in.weight"].shape[1],
         "out_channels": first_stage["decoder.conv_out.weight"].shape[0],
         "latent_channels": first_stage["post_quant_conv.weight"].shape[0],
@@ -117,10 +66,10 @@ def vae_config(first_stage: State, family: Kind | None) -> dict[str, Any]:
         "block_out_channels": [top.shape[0] for top in tops],
         "layers_per_block": _count(first_stage, r"encoder\.down\.0\.block\.(\d+)\."),
         "norm_num_groups": 32,
-        "sample_size": {"sd1": 512, "sd2": 768, "sdxl": 1024}[family or "sd1"],
-        "scaling_factor": SCALE_OF_XL if family == "sdxl" else SCALE,
+        "sample_size": sample_size,
+        "scaling_factor": scale,
+        "force_upcast": upcasts,
     }
-    return config | ({"force_upcast": True} if family == "sdxl" else {"force_upcast": False})
 
 
 def text_config(state: State, activation: str) -> dict[str, Any]:
@@ -142,23 +91,9 @@ def text_config(state: State, activation: str) -> dict[str, Any]:
     }
 
 
-def parts_in(state: State) -> dict[str, int]:
-    """{part as people call it: its tensors} of what a model under CompVis' names holds."""
-    prefixes = {"UNet": (UNET,), "VAE": (FIRST_STAGE,), "text encoder": (COND_STAGE, CONDITIONER)}
-    counts = {name: sum(key.startswith(prefix) for key in state) for name, prefix in prefixes.items()}
-    return {name: count for name, count in counts.items() if count}
-
-
-def unet_of(state: State) -> State:
-    return below(state, UNET)
-
-
-def first_stage_of(state: State) -> State:
-    return below(state, FIRST_STAGE)
-
-
-def _context_width(unet: Mapping[str, Tensor]) -> int | None:
-    return next((int(value.shape[1]) for key, value in unet.items() if key.endswith("attn2.to_k.weight")), None)
+def context_width(unet: Mapping[str, Tensor]) -> int | None:
+    """The width of what a UNet attends to, under CompVis' or diffusers' names; None where it attends to nothing."""
+    return next((int(value.shape[-1]) for key, value in unet.items() if key.endswith("attn2.to_k.weight")), None)
 
 
 def _input_blocks(unet: State) -> list[dict[str, int]]:
@@ -174,10 +109,6 @@ def _input_blocks(unet: State) -> list[dict[str, int]]:
         block["layers"] += 1
         block["depth"] = _depth(unet, f"{place}1.")
     return blocks
-
-
-def _heads(widths: list[int], family: Kind) -> int | list[int]:
-    return HEADS_OF_1 if family == "sd1" else [max(1, width // HEAD_WIDTH) for width in widths]
 
 
 def _depth(unet: State, place: str) -> int:

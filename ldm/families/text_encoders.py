@@ -1,14 +1,12 @@
-"""The text encoders of each family: where they lie in a file, in a folder, and how to get from one to the other."""
+"""A text encoder of a family: where it lies in a file, in a folder, and how to get from one to the other."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from ldm.families.infer_config import Kind
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, CONDITIONER, below
+from ldm.keys.parts import below
 from ldm.keys.text_encoders import (
     BELOW,
     LOG_100,
@@ -107,13 +105,3 @@ class Encoder:
         Today's own `save_pretrained` leaves `text_model.` out, and older versions then keep random weights.
         """
         return {key if key == PROJECTION else BELOW + key: value for key, value in state.items()}
-
-
-ENCODERS: Mapping[Kind, tuple[Encoder, ...]] = {
-    "sd1": (Encoder("text_encoder", f"{COND_STAGE}transformer.", "clip", "quick_gelu", "<|endoftext|>"),),
-    "sd2": (Encoder("text_encoder", f"{COND_STAGE}model.", "open_clip", "gelu", "!", shortened=True),),
-    "sdxl": (
-        Encoder("text_encoder", f"{CONDITIONER}embedders.0.transformer.", "clip", "quick_gelu", "<|endoftext|>"),
-        Encoder("text_encoder_2", f"{CONDITIONER}embedders.1.model.", "open_clip", "gelu", "!"),
-    ),
-}

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ldm.families.flow_marks import flow_of_folder
-from ldm.families.recognise import Family, named_parts, unet_family
+from ldm.families.part_names import named_parts
+from ldm.families.record import Variant
+from ldm.families.registry import variant_of
 from ldm.files.digest import sha256
 from ldm.files.rank_shards import RankShards
 from ldm.files.read import read_outline
@@ -37,7 +39,7 @@ MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
 class Description:
     """What a checkpoint holds, told without reading its weights.
 
-    family      None for a network that is none of the public ones
+    variant     None for a network that is none of the public ones
     prediction  what the UNet was trained to predict, None where nothing in the checkpoint says so
     origin      the training run that wrote it, empty for a published model
     """
@@ -45,7 +47,7 @@ class Description:
     path: str
     size: int
     layout: Layout
-    family: Family | None
+    variant: Variant | None
     prediction: Prediction | None
     parts: tuple[str, ...]
     origin: str = ""
@@ -53,7 +55,7 @@ class Description:
     def line(self, sha256: str = "") -> str:
         """`models/a.ckpt (4.3 GB, sha256 fe4efff1e1, Stable Diffusion 1.x, ldm layout: UNet, VAE, CLIP ViT-L, EMA)`."""
         facts = [readable_size(self.size), f"sha256 {sha256[:10]}" if sha256 else "", self.origin]
-        facts += [self.family.name if self.family else "", f"predicts {self.prediction}" if self.prediction else ""]
+        facts += [self.variant.title if self.variant else "", f"predicts {self.prediction}" if self.prediction else ""]
         inside = ", ".join(self.parts) or "no part of a diffusion model"
         layout = self.layout if self.layout == "one part" else f"{self.layout} layout"
         return f"{self.path} ({', '.join(fact for fact in facts if fact)}, {layout}: {inside})"
@@ -94,7 +96,7 @@ class WholeCheckpoint:
             self.given,
             sum(file.stat().st_size for file in files) + (beside.size if beside else 0),
             layout,
-            unet_family(parts.unet),
+            variant_of(parts.unet),
             self._prediction(facts),
             named_parts(parts),
             _origin(facts),

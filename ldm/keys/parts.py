@@ -9,6 +9,7 @@ FIRST_STAGE = "first_stage_model."
 COND_STAGE = "cond_stage_model."
 CONDITIONER = "conditioner."
 EMA = "model_ema."
+V_MARKER, ZERO_SNR_MARKER = "v_pred", "ztsnr"  # empty tensors by which readers of XL files know
 
 ALSO_KNOWN_AS = {UNET: ("diffusion_model.",), FIRST_STAGE: ("vae.",), COND_STAGE: (CONDITIONER,)}
 UNET_ALONE = ("input_blocks.0.0.weight", "conv_in.weight")
@@ -73,3 +74,18 @@ def part_of(state: State, prefix: str) -> State:
 def below(state: State, prefix: str) -> State:
     """The tensors whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def parts_in(state: State) -> dict[str, int]:
+    """{part as people call it: its tensors} of what a model under CompVis' names holds."""
+    prefixes = {"UNet": (UNET,), "VAE": (FIRST_STAGE,), "text encoder": (COND_STAGE, CONDITIONER)}
+    counts = {name: sum(key.startswith(prefix) for key in state) for name, prefix in prefixes.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def unet_of(state: State) -> State:
+    return below(state, UNET)
+
+
+def first_stage_of(state: State) -> State:
+    return below(state, FIRST_STAGE)

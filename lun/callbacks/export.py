@@ -9,13 +9,15 @@ from typing import Literal
 from lightning.pytorch import LightningModule, Trainer
 
 from ldm.convert.export import DTYPES, Wish, export, remarks
-from ldm.convert.model import Facts, Model
+from ldm.convert.model import Model
 from ldm.errors import Fault
-from ldm.families.infer_config import family_of, unet_of
+from ldm.families.facts import Facts
+from ldm.families.registry import family_of
 from ldm.files.size_shards import bytes_of
 from ldm.files.state import State
 from ldm.keys.averaged import choose_weights, holds_average
 from ldm.keys.layout import compvis_names
+from ldm.keys.parts import unet_of
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers

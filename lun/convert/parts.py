@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from ldm.convert.model import Model
 from ldm.errors import Fault
-from ldm.families.infer_config import vae_config
 from ldm.keys.parts import FIRST_STAGE
 from lun.weights.opening import open_model
 
@@ -31,7 +30,7 @@ def with_vae(model: Model, vae: str | None, trust_pickle: bool) -> Model:
 
 def _vae_of(model: Model) -> Model:
     """The VAE alone, with what followed from the family that it is of."""
-    config = model.facts.configs.get("vae") or vae_config(model.first_stage, model.family)
+    config = model.facts.configs.get("vae") or model.latent.config(model.first_stage)
     factor = model.facts.scale_factor or config["scaling_factor"]
     facts = replace(model.facts, configs={"vae": config}, scale_factor=factor, prediction=None, scheduler={})
     return replace(model.part(FIRST_STAGE), family=None, facts=facts)

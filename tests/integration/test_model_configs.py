@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from ldm.families.recognise import SD1, SD1_INPAINTING, SD2, SDXL, Family, unet_family
+from ldm.families.record import Variant
+from ldm.families.registry import variant_of
+from ldm.families.sd1 import SD1_BASE, SD1_INPAINTING
+from ldm.families.sd2 import SD2_BASE
+from ldm.families.sdxl import SDXL_BASE
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.util import instantiate_from_config
 from lun.cli.parser import parse
@@ -20,11 +24,11 @@ BOTH = (817_720_320, "")
 
 # Parameters and the sha256 of "key shape" lines, per part; prefixes included.
 EXPECTED = {
-    "sd15": ((859_520_964, "31a978d7173d3cc6"), VAE, CLIP_L, SD1),
+    "sd15": ((859_520_964, "31a978d7173d3cc6"), VAE, CLIP_L, SD1_BASE),
     "sd15-inpainting": ((859_535_364, "a949138d81fff894"), VAE, CLIP_L, SD1_INPAINTING),
-    "sd21-base": (SD2_UNET, VAE, VIT_H, SD2),
-    "sd21-v": (SD2_UNET, VAE, VIT_H, SD2),
-    "sdxl": ((2_567_463_684, "6eaa83ce0c2e5988"), VAE, BOTH, SDXL),
+    "sd21-base": (SD2_UNET, VAE, VIT_H, SD2_BASE),
+    "sd21-v": (SD2_UNET, VAE, VIT_H, SD2_BASE),
+    "sdxl": ((2_567_463_684, "6eaa83ce0c2e5988"), VAE, BOTH, SDXL_BASE),
 }
 
 
@@ -42,16 +46,16 @@ def key_hash(prefix: str, state: dict[str, Tensor]) -> str:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_model_config_builds_the_public_network(name: str, repo_root: Path) -> None:
-    *counts, family = EXPECTED[name]
-    assert isinstance(family, Family)
-    assert (repo_root / family.config.split()[0]).is_file()
+    *counts, variant = EXPECTED[name]
+    assert isinstance(variant, Variant)
+    assert (repo_root / variant.config.split()[0]).is_file()
     model = model_of(name, repo_root)
     found = []
     for part in model.part_recipes().values():
         network = part.build_on_meta()
         disk = network.to_disk(dict(network.state_dict()))
         if part.prefix == "model.diffusion_model.":
-            assert unet_family(disk) is family
+            assert variant_of(disk) is variant
         hashed = "" if name == "sdxl" and part.prefix == "cond_stage_model." else key_hash(part.prefix, disk)
         found.append((sum(p.numel() for p in network.parameters()), hashed))
         assert not any(buffer.is_meta for buffer in network.buffers())

@@ -12,7 +12,7 @@ from support.compvis import averaged, config_of, file_of_zeros, full_size, rando
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
-from ldm.families.recognise import SD1
+from ldm.families.sd1 import SD1_BASE
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import LatentDiffusion
@@ -206,7 +206,7 @@ def test_another_family_is_one_message_that_names_its_config(
 def test_a_full_size_checkpoint_is_loaded_whole(pictures: Path, tmp_path: Path) -> None:
     config = shipped("sd15", pictures)
     path = file_of_zeros(tmp_path / "sd.safetensors", full_size(config))
-    assert open_checkpoint(path).describe().family is SD1
+    assert open_checkpoint(path).describe().variant is SD1_BASE
     config["model"]["params"]["ckpt_path"] = str(path)
     model: LatentDiffusion = instantiate_from_config(config["model"])
     model.require_weights()

@@ -19,19 +19,20 @@ from diffusers import (
     UNet2DConditionModel,
 )
 from safetensors.torch import load_file
-from support.small import UNETS, VAE, Networks, file_of, model, networks, same, single_file
+from support.small import FAMILIES as RECORDS
+from support.small import UNETS, VAE, Kind, Networks, file_of, model, networks, same, single_file
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from ldm.convert.export import Wish, export
-from ldm.convert.model import Facts, Model
+from ldm.convert.model import Model
 from ldm.convert.pipeline import read_pipeline
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.sampler import sample
-from ldm.families.infer_config import Kind
+from ldm.families.facts import Facts
 from ldm.files.write import write_safetensors
 from ldm.keys.parts import FIRST_STAGE
 from ldm.modules.encoders.clip import CLIP_L_CONFIG, FrozenCLIPEmbedder
@@ -238,7 +239,7 @@ def test_a_vae_alone_opens_from_its_file_and_from_its_folder(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("family", ["sd1", "sd2"])
 def test_an_inpainting_model_opens_as_one(family: Kind, tmp_path: Path) -> None:
-    source = with_tokenizers(Model(single_file(family, channels=9), family, "x", Facts("epsilon")))
+    source = with_tokenizers(Model(single_file(family, channels=9), RECORDS[family], "x", Facts("epsilon")))
     export(source, tmp_path / "folder", Wish("diffusers"))
     pipeline = StableDiffusionInpaintPipeline.from_pretrained(tmp_path / "folder", local_files_only=True)
     assert pipeline.unet.config.in_channels == 9

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import torch
 from diffusers import StableDiffusionPipeline, StableDiffusionXLPipeline
-from support.small import UNETS, model
+from support.small import UNETS, Kind, model
 
 from ldm.convert.export import Wish, export
 from ldm.convert.pipeline import read_pipeline
 from ldm.diffusion.draws import key
-from ldm.families.infer_config import Kind
 from ldm.models.diffusion.facts import facts_of
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
 from ldm.models.diffusion.published import build_published

@@ -4,21 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from torch import Tensor, nn
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
-from ldm.convert.model import Facts, Model
-from ldm.families.infer_config import Kind
-from ldm.families.text_encoders import ENCODERS
+from ldm.convert.model import Model
+from ldm.families.facts import Facts
+from ldm.families.record import Family
+from ldm.families.registry import SHIPPED
 from ldm.files.state import State
 from ldm.keys.layout import autoencoder_to_compvis, unet_to_compvis
 from ldm.keys.parts import FIRST_STAGE, UNET
 
 VOCABULARY = 49408
+
+Kind = Literal["sd1", "sd2", "sdxl"]
+FAMILIES: Mapping[str, Family] = {family.name: family for family in SHIPPED}
 
 UNETS: Mapping[Kind, dict[str, Any]] = {
     "sd1": {"block_out_channels": [32, 64, 96, 96], "cross_attention_dim": 64, "attention_head_dim": 8},
@@ -70,7 +74,7 @@ def networks(family: Kind, channels: int = 4) -> Networks:
     torch.manual_seed(0)
     unet = UNet2DConditionModel(sample_size=8, in_channels=channels, **UNETS[family])
     texts = [kind(text_config(*shape)) for kind, *shape in TEXTS[family]]
-    vae = AutoencoderKL(**VAE, scaling_factor=0.13025 if family == "sdxl" else 0.18215)
+    vae = AutoencoderKL(**VAE, scaling_factor=FAMILIES[family].latent.scale)
     for network in (unet, vae, *texts):
         shake(network)
     return Networks(unet.eval(), vae.eval(), [text.eval() for text in texts])
@@ -111,14 +115,14 @@ def single_file(family: Kind, channels: int = 4) -> State:
 def file_of(found: Networks, family: Kind) -> State:
     state: dict[str, Tensor] = {UNET + k: v for k, v in unet_to_compvis(found.unet.state_dict()).items()}
     state |= {FIRST_STAGE + k: v for k, v in autoencoder_to_compvis(found.vae.state_dict()).items()}
-    for encoder, text in zip(ENCODERS[family], found.texts, strict=True):
+    for encoder, text in zip(FAMILIES[family].encoders, found.texts, strict=True):
         state |= encoder.to_compvis(text.state_dict())
     state = {key: value.detach().clone().contiguous() for key, value in state.items()}
-    return Model(state, family, "made for a test").completed().state
+    return Model(state, FAMILIES[family], "made for a test").completed().state
 
 
 def model(family: Kind, **facts: Any) -> Model:
-    return Model(single_file(family), family, "made for a test", Facts(**{"prediction": "epsilon", **facts}))
+    return Model(single_file(family), FAMILIES[family], "made for a test", Facts(**{"prediction": "epsilon", **facts}))
 
 
 def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:

@@ -258,6 +258,24 @@ print(json.dumps([early, "torch" in sys.modules, "torchvision" in sys.modules]))
     assert (torch_early, torch_late, torchvision) == (False, True, False)
 
 
+def compares_a_family(node: ast.AST) -> bool:
+    """`x.family == ...`, `kind in ("sd1", ...)`: what the record of the family is there to answer."""
+    if isinstance(node, ast.Match):
+        asked = [node.subject]
+    elif isinstance(node, ast.Compare) and not any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+        asked = [node.left, *node.comparators]
+    else:
+        return False
+    words = [ast.unparse(one) for one in asked]
+    return any(re.search(r"""(^|\.)family(\.name)?$|['"](sd1|sd2|sdxl|sd3)['"]""", word) for word in words)
+
+
+def test_only_the_records_of_families_tell_one_family_from_another() -> None:
+    trees = {name: tree for name, tree in TREES.items() if not inside(name, "ldm.families")}
+    found = [f"{name}:{n.lineno}" for name, tree in trees.items() for n in ast.walk(tree) if compares_a_family(n)]
+    assert found == []
+
+
 def test_files_stay_short() -> None:
     lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
     assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import nn
 
-from ldm.convert.model import Facts, PredictionType
 from ldm.diffusion.prediction import Prediction
+from ldm.families.facts import Facts, PredictionType
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.util import setting_of
 

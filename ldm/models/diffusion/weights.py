@@ -9,7 +9,9 @@ from typing import Any
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.families.recognise import Family, text_encoders, unet_family
+from ldm.families.part_names import text_encoders
+from ldm.families.record import Variant
+from ldm.families.registry import variant_of
 from ldm.families.whole_checkpoint import WholeCheckpoint, open_checkpoint
 from ldm.files.hub import require_hub_id
 from ldm.files.load import fit, load_part
@@ -222,14 +224,14 @@ def _kinds(part: Part, network: Any, state: State) -> tuple[str, str, str]:
     own = network.to_disk(dict(network.state_dict()))
     if part.prefix == COND_STAGE:
         return " and ".join(text_encoders(own)), " and ".join(text_encoders(state)), ""
-    ours, theirs = unet_family(own), unet_family(state)
+    ours, theirs = variant_of(own), variant_of(state)
     fixes = [f"use {theirs.config}"] if theirs and theirs.config else []
-    fixes += [f"a checkpoint of {ours.name}"] if ours else []
+    fixes += [f"a checkpoint of {ours.title}"] if ours else []
     return _told(ours), _told(theirs), ", or ".join(fixes)
 
 
-def _told(family: Family | None) -> str:
-    return f"{family.name} ({family.facts})" if family else ""
+def _told(variant: Variant | None) -> str:
+    return f"{variant.title} ({variant.facts})" if variant else ""
 
 
 def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:

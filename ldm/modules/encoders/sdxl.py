@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.families.recognise import Unconditional
+from ldm.families.facts import Unconditional
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.load import load_part
 from ldm.files.source import require_one_start

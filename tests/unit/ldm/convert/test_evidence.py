@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.small import FAMILIES
 
-from ldm.convert.evidence import TELLTALE, Evidence, evidence_of
+from ldm.convert.evidence import Evidence, evidence_of
+from ldm.families.sd2 import TELLTALE
 
 FILE = Path("nowhere/x.safetensors")
 ALIKE, SPREAD = torch.linspace(-0.05, 0.05, 100), torch.linspace(-1, 1, 100)
@@ -28,23 +30,23 @@ ALIKE, SPREAD = torch.linspace(-0.05, 0.05, 100), torch.linspace(-1, 1, 100)
 def test_the_header_speaks_before_marks_and_marks_before_numbers(
     state: dict[str, torch.Tensor], kind: str, metadata: dict[str, str], prediction: str, certain: bool
 ) -> None:
-    found = evidence_of(state, kind, metadata, FILE)  # type: ignore[arg-type]
+    found = evidence_of(state, FAMILIES[kind], metadata, FILE)
     assert (found.prediction, found.certain) == (prediction, certain)
 
 
 def test_the_yaml_beside_a_file_is_believed(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("model: {params: {parameterization: v}}")
-    found = evidence_of({TELLTALE: ALIKE}, "sd2", {}, tmp_path / "x.ckpt")
+    found = evidence_of({TELLTALE: ALIKE}, FAMILIES["sd2"], {}, tmp_path / "x.ckpt")
     assert found == Evidence("v_prediction", "x.yaml beside it", True)
 
 
 @pytest.mark.parametrize("text", ["a: [", "just words", "model: 3", "model: {params: {parameterization: odd}}"])
 def test_a_yaml_of_something_else_says_nothing(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(text)
-    assert evidence_of({}, "sd1", {}, tmp_path / "x.ckpt").reason == "what this family usually does"
+    assert evidence_of({}, FAMILIES["sd1"], {}, tmp_path / "x.ckpt").reason == "what this family usually does"
 
 
 def test_zero_terminal_signal_is_told_by_a_mark_or_the_header() -> None:
-    assert evidence_of({"ztsnr": torch.zeros(0)}, "sdxl", {}, FILE).zero_terminal_snr
-    assert evidence_of({}, "sd1", {"ss_zero_terminal_snr": "True"}, FILE).zero_terminal_snr
-    assert not evidence_of({}, "sd1", {}, FILE).zero_terminal_snr
+    assert evidence_of({"ztsnr": torch.zeros(0)}, FAMILIES["sdxl"], {}, FILE).zero_terminal_snr
+    assert evidence_of({}, FAMILIES["sd1"], {"ss_zero_terminal_snr": "True"}, FILE).zero_terminal_snr
+    assert not evidence_of({}, FAMILIES["sd1"], {}, FILE).zero_terminal_snr

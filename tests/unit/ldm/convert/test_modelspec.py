@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.small import model, single_file
+from support.small import FAMILIES, Kind, model, single_file
 
-from ldm.convert.inference_yaml import inference_yaml, needs_yaml
-from ldm.convert.model import Facts, Model
+from ldm.convert.inference_yaml import inference_yaml
+from ldm.convert.model import Model
 from ldm.convert.modelspec import architecture, metadata_of
 from ldm.convert.pipeline import read_metadata
-from ldm.families.infer_config import Kind
+from ldm.families.facts import Facts
 from ldm.files.write import HASH, write_safetensors
 from ldm.keys.parts import FIRST_STAGE
 
@@ -31,7 +31,7 @@ from ldm.keys.parts import FIRST_STAGE
 def test_architecture_and_resolution_follow_from_the_model(
     family: Kind, channels: int, prediction: str, name: str, side: int
 ) -> None:
-    told = metadata_of(Model(single_file(family, channels), family, "x", Facts(prediction)), "t", "d")  # type: ignore[arg-type]
+    told = metadata_of(Model(single_file(family, channels), FAMILIES[family], "x", Facts(prediction)), "t", "d")  # type: ignore[arg-type]
     assert told["modelspec.architecture"] == name
     assert told["modelspec.resolution"] == f"{side}x{side}"
     assert told["modelspec.predict_key"] == ("v" if prediction == "v_prediction" else "epsilon")
@@ -61,10 +61,10 @@ def test_the_hash_is_that_of_everything_after_the_header(tmp_path: Path) -> None
 
 
 def test_the_yaml_is_for_models_that_would_have_to_be_guessed() -> None:
-    assert not needs_yaml(model("sd1"))
-    assert needs_yaml(model("sd1", prediction="v_prediction"))
-    assert needs_yaml(model("sd2"))
-    assert not needs_yaml(model("sdxl", prediction="v_prediction"))
+    assert not FAMILIES["sd1"].needs_yaml(Facts("epsilon"))
+    assert FAMILIES["sd1"].needs_yaml(Facts("v_prediction"))
+    assert FAMILIES["sd2"].needs_yaml(Facts("epsilon"))
+    assert not FAMILIES["sdxl"].needs_yaml(Facts("v_prediction"))
 
 
 def test_the_yaml_is_a_config_in_compvis_form() -> None:
@@ -73,7 +73,7 @@ def test_the_yaml_is_a_config_in_compvis_form() -> None:
     assert read["params"]["parameterization"] == "v"
     assert read["params"]["unet_config"]["params"]["use_linear_in_transformer"] is True
     assert read["params"]["cond_stage_config"]["params"]["layer"] == "penultimate"
-    inpainting = Model(single_file("sd1", 9), "sd1", "x", Facts("v_prediction"))
+    inpainting = Model(single_file("sd1", 9), FAMILIES["sd1"], "x", Facts("v_prediction"))
     assert yaml.safe_load(inference_yaml(inpainting))["model"]["params"]["conditioning_key"] == "hybrid"
 
 

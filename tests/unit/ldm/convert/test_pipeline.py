@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.small import model, same, single_file
+from support.small import FAMILIES, Kind, model, same, single_file
 
-from ldm.convert.model import Facts, Model
+from ldm.convert.model import Model
 from ldm.convert.pipeline import CARRIED, read_metadata, read_pipeline, scheduler_config, unplaced, write_pipeline
 from ldm.errors import Fault
-from ldm.families.infer_config import Kind
+from ldm.families.facts import Facts
 from ldm.keys.parts import FIRST_STAGE, UNET
 
 COUNTS = {"sd1": 1131, "sd2": 1228, "sdxl": 2515}
@@ -22,7 +22,7 @@ COUNTS = {"sd1": 1131, "sd2": 1228, "sdxl": 2515}
 def test_a_single_file_comes_back_from_a_folder_bit_for_bit(family: Kind, lost: int, tmp_path: Path) -> None:
     before = single_file(family)
     assert len(before) == COUNTS[family]
-    source = Model(before, family, "x", Facts("epsilon", exact=True))
+    source = Model(before, FAMILIES[family], "x", Facts("epsilon", exact=True))
     assert len(unplaced(source)) == lost
     write_pipeline(source, tmp_path / "folder", None, {"modelspec.title": "t"})
     after = read_pipeline(tmp_path / "folder")
@@ -43,7 +43,7 @@ def test_a_folder_that_came_from_elsewhere_makes_a_complete_file_all_the_same(tm
 
 def test_other_tensors_of_a_training_checkpoint_come_along(tmp_path: Path) -> None:
     extra = {"betas": torch.rand(5, dtype=torch.float64), "v_pred": torch.zeros(0)}
-    source = Model(single_file("sd1") | extra, "sd1", "x", Facts("epsilon", exact=True))
+    source = Model(single_file("sd1") | extra, FAMILIES["sd1"], "x", Facts("epsilon", exact=True))
     write_pipeline(source, tmp_path / "folder", torch.float16)
     back = read_pipeline(tmp_path / "folder").state
     assert torch.equal(back["betas"], extra["betas"])
@@ -86,7 +86,7 @@ def test_a_network_with_a_tensor_missing_is_refused_and_the_tensor_named(tmp_pat
     state = single_file("sd1")
     del state[UNET + "out.0.bias"]
     with pytest.raises(Fault, match="the UNet in x is not whole") as caught:
-        write_pipeline(Model(state, "sd1", "x"), tmp_path / "folder", None)
+        write_pipeline(Model(state, FAMILIES["sd1"], "x"), tmp_path / "folder", None)
     assert caught.value.id == "MOD03"
     assert "first missing: conv_norm_out.bias" in caught.value.why
 

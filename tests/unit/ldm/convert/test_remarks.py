@@ -4,9 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.small import FAMILIES
 
 from ldm.convert.export import Layout, remarks
-from ldm.convert.model import Facts
+from ldm.families.facts import Facts
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,8 @@ def test_a_file_of_xl_that_learnt_an_empty_caption_is_remarked_upon(
     family: str, unconditional: str, to: Layout, told: bool
 ) -> None:
     model: Any = SimpleNamespace(
-        family=family,
+        family=FAMILIES[family],
+        usual_unconditional=FAMILIES[family].unconditional,
         facts=Facts(files={"tokenizer/vocab.json": b"{}"}),
         parts=("UNet", "VAE", "text encoder"),
         foreign_text_encoder=[],

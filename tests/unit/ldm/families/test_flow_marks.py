@@ -8,7 +8,6 @@ from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowM
 from support.small import model
 
 from ldm.convert.export import Wish, export, remarks
-from ldm.convert.inference_yaml import needs_yaml
 from ldm.convert.modelspec import metadata_of
 from ldm.convert.pipeline import read_pipeline, scheduler_config
 from ldm.diffusion.rectified_flow import RectifiedFlow
@@ -64,7 +63,7 @@ def test_a_file_of_a_flow_says_what_it_can_and_what_others_have_to_be_told() -> 
     source = model("sd2", prediction="flow_prediction", scheduler=SETTINGS)
     told = metadata_of(source, "t", "d")
     assert (told["modelspec.prediction_type"], flow_of_metadata(told)) == ("flow", SETTINGS)
-    assert not needs_yaml(source)
+    assert source.family is not None and not source.family.needs_yaml(source.facts)
     assert any("rectified flow" in line and "shift 3" in line for line in remarks(source, "ldm"))
     assert not any("rectified flow" in line for line in remarks(source, "diffusers"))
     assert flow_of_metadata({"lun.sampling_shift": "much"})["flow_shift"] == 1.0

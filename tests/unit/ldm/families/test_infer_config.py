@@ -5,11 +5,13 @@ import hashlib
 import pytest
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
-from support.small import UNETS, VAE, single_file
+from support.small import FAMILIES, UNETS, VAE, Kind, single_file
 
 from ldm.errors import Fault
-from ldm.families.infer_config import Kind, family_of, first_stage_of, unet_config, unet_of, vae_config
+from ldm.families.registry import family_of
+from ldm.families.sd1 import SD1
 from ldm.keys.layout import autoencoder_to_compvis, unet_to_compvis
+from ldm.keys.parts import first_stage_of, unet_of
 
 FULL: dict[Kind, dict[str, object]] = {
     "sd1": {"block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768, "attention_head_dim": 8},
@@ -51,8 +53,8 @@ def test_a_full_size_unet_has_exactly_the_published_names_and_shapes_and_is_reco
         network = UNet2DConditionModel(in_channels=channels, **FULL[family])
     state = unet_to_compvis(network.state_dict())
     assert table(state, "model.diffusion_model.") == TABLES[family, channels]
-    assert family_of(state, "x") == family
-    config = unet_config(state, family)
+    assert family_of(state, "x") is FAMILIES[family]
+    config = FAMILIES[family].network.settings(state)
     assert {key: plain(network.config[key]) for key in config} == {key: plain(config[key]) for key in config}
 
 
@@ -65,7 +67,7 @@ def test_a_full_size_autoencoder_has_exactly_the_published_names_and_shapes() ->
         network = AutoencoderKL(**VAE | {"block_out_channels": [128, 256, 512, 512]})
     state = autoencoder_to_compvis(network.state_dict())
     assert table(state, "first_stage_model.") == (248, "9190c3ec1cf5cd6d")
-    config = vae_config(state, "sd1")
+    config = SD1.latent.config(state)
     assert {key: plain(network.config[key]) for key in config if key not in ("sample_size", "force_upcast")} == {
         key: plain(value) for key, value in config.items() if key not in ("sample_size", "force_upcast")
     }
@@ -74,9 +76,9 @@ def test_a_full_size_autoencoder_has_exactly_the_published_names_and_shapes() ->
 @pytest.mark.parametrize("family", ["sd1", "sd2", "sdxl"])
 def test_the_settings_of_small_networks_follow_from_their_shapes(family: Kind) -> None:
     state = single_file(family)
-    config = unet_config(unet_of(state), family)
+    config = FAMILIES[family].network.settings(unet_of(state))
     assert {key: config[key] for key in UNETS[family] if key in config} == UNETS[family]
-    assert vae_config(first_stage_of(state), family)["block_out_channels"] == VAE["block_out_channels"]
+    assert FAMILIES[family].latent.config(first_stage_of(state))["block_out_channels"] == VAE["block_out_channels"]
 
 
 @pytest.mark.parametrize("network", [{}, {"input_blocks.0.0.weight": torch.ones(1, 3, 1, 1)}])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ldm.errors import Fault
-from ldm.families.recognise import SD1
+from ldm.families.sd1 import SD1_BASE
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.write import write_safetensors
 
@@ -41,7 +41,7 @@ def test_a_published_file_in_one_line(tmp_path: Path) -> None:
     write_safetensors(path, WHOLE)
     checkpoint = open_checkpoint(path)
     found = checkpoint.describe()
-    assert (found.family, found.layout, found.prediction) == (SD1, "ldm", None)
+    assert (found.variant, found.layout, found.prediction) == (SD1_BASE, "ldm", None)
     size = path.stat().st_size
     assert checkpoint.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
     expected = f"{path} ({size / 1000:.1f} kB, sha256 0123456789, Stable Diffusion 1.x, ldm layout: UNet, VAE)"

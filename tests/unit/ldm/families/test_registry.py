@@ -4,19 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ldm.families.recognise import (
-    SD1,
-    SD1_INPAINTING,
-    SD2,
-    SD2_INPAINTING,
-    SDXL,
-    SDXL_INPAINTING,
-    SDXL_REFINER,
-    Family,
-    named_parts,
-    text_encoders,
-    unet_family,
-)
+from ldm.families.part_names import named_parts, text_encoders
+from ldm.families.record import Variant
+from ldm.families.registry import variant_of
+from ldm.families.sd1 import SD1_BASE, SD1_INPAINTING
+from ldm.families.sd2 import SD2_BASE, SD2_INPAINTING
+from ldm.families.sdxl import SDXL_BASE, SDXL_INPAINTING, SDXL_REFINER
 from ldm.keys.parts import split_parts
 
 
@@ -30,19 +23,19 @@ def unet(context: int, channels: int, width: int = 320, labels: bool = False) ->
 
 
 @pytest.mark.parametrize(
-    ("state", "family"),
+    ("state", "variant"),
     [
-        (unet(768, 4), SD1),
+        (unet(768, 4), SD1_BASE),
         (unet(768, 9), SD1_INPAINTING),
-        (unet(1024, 4), SD2),
+        (unet(1024, 4), SD2_BASE),
         (unet(1024, 9), SD2_INPAINTING),
-        (unet(2048, 4, labels=True), SDXL),
+        (unet(2048, 4, labels=True), SDXL_BASE),
         (unet(2048, 9, labels=True), SDXL_INPAINTING),
         (unet(1280, 4, width=384, labels=True), SDXL_REFINER),
     ],
 )
-def test_a_public_unet_is_recognised(state: dict[str, Tensor], family: Family) -> None:
-    assert unet_family(state) is family
+def test_a_public_unet_is_recognised(state: dict[str, Tensor], variant: Variant) -> None:
+    assert variant_of(state) is variant
 
 
 @pytest.mark.parametrize(
@@ -51,7 +44,7 @@ def test_a_public_unet_is_recognised(state: dict[str, Tensor], family: Family) -
     ids=["narrow", "other context", "other channels", "XL without sizes", "1.x with sizes", "nothing"],
 )
 def test_what_is_none_of_them_is_not_called_stable_diffusion_1(state: dict[str, Tensor]) -> None:
-    assert unet_family(state) is None
+    assert variant_of(state) is None
 
 
 def test_names_of_diffusers_do_as_well() -> None:
@@ -59,7 +52,7 @@ def test_names_of_diffusers_do_as_well() -> None:
         "conv_in.weight": torch.empty(320, 4, 3, 3),
         "down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k.weight": torch.empty(320, 1024),
     }
-    assert unet_family(state) is SD2
+    assert variant_of(state) is SD2_BASE
 
 
 def test_parts_are_named_as_people_know_them() -> None:

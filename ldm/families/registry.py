@@ -1,0 +1,105 @@
+"""The families that are known, and which of them a set of tensors belongs to; told from names and shapes, not guessed.
+
+Known are those of this package, those that an installed package names as entry points of the group `lun.families`, and
+those that a module of one's own registers when it is imported, as the module of a network does that a config names:
+
+    TOY = register(Family("toy", ...))
+"""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from ldm.errors import Fault
+from ldm.families.record import Family, Latent, Variant
+from ldm.families.sd1 import SD1
+from ldm.families.sd2 import SD2
+from ldm.families.sdxl import SDXL
+from ldm.files.state import State
+
+GROUP = "lun.families"
+SHIPPED = (SD1, SD2, SDXL)
+_registered: dict[str, Family] = {}
+
+
+def register(family: Family) -> Family:
+    """Let files of `family` be recognised in this process; takes the place of an earlier one of its name.
+
+    Raises `Fault` CFG08 for the name of a family that is shipped.
+    """
+    if family.name in {shipped.name for shipped in SHIPPED}:
+        raise Fault("CFG08", f"the name {family.name} of a family is taken", fix="give your family another name")
+    _registered[family.name] = family
+    return family
+
+
+def known_families() -> tuple[Family, ...]:
+    """All families, the shipped ones first. Raises `Fault` CFG04 for an installed one that cannot be loaded."""
+    own = {family.name: family for family in _installed()} | _registered
+    return (*SHIPPED, *own.values())
+
+
+def family_of(network: State, source: str) -> Family:
+    """The family of a network's tensors, under the names of files and without prefix.
+
+    A public one is known by its widths. Any other belongs to the one family that builds its networks like that.
+    Raises `Fault` MOD03 for a network that is none of theirs, or that two families claim.
+    """
+    families = [family for family in known_families() if family.network.recognises(network)]
+    public = [(family, variant) for family in families for variant in family.variants if variant.matches(network)]
+    if public and public[0][1].spec is None:
+        variant = public[0][1]
+        raise Fault("MOD03", f"{source} is {variant.title}, which is not converted", why=f"known by: {variant.facts}")
+    found = [family for family, _ in public] or [family for family in families if family.built_like(network)]
+    if not found:
+        raise Fault(
+            "MOD03",
+            f"{source} is no {families_in_words()} that is known here",
+            why="its UNet has no cross-attention, or names and shapes of another kind of network",
+            fix=known_in_words("and autoencoders alone"),
+        )
+    if len(found) > 1:
+        names = " and ".join(family.title for family in found)
+        raise Fault("MOD03", f"{source} could be {names}", why="both recognise its names and shapes")
+    return found[0]
+
+
+def variant_of(network: State) -> Variant | None:
+    """The published model whose names and shapes a network has, under CompVis' or the library's names without prefix.
+
+    None for any other network.
+    """
+    variants = (variant for family in known_families() for variant in family.variants)
+    return next((variant for variant in variants if variant.matches(network)), None)
+
+
+def latent_of(scale: float | None) -> Latent:
+    """The latents of an autoencoder alone, by their scale; those of Stable Diffusion 1.x for any other scale."""
+    return next((family.latent for family in known_families() if family.latent.scale == scale), SD1.latent)
+
+
+def families_in_words() -> str:
+    """What a file has to be, for messages."""
+    own = [family.title for family in known_families()[len(SHIPPED) :]]
+    return " or ".join(["Stable Diffusion", *own])
+
+
+def known_in_words(further: str) -> str:
+    """All that is known, for messages."""
+    own = "".join(f"{family.title}, " for family in known_families()[len(SHIPPED) :])
+    return f"known are Stable Diffusion 1.x, 2.x and XL base, their inpainting kinds, {own}{further}"
+
+
+@cache
+def _installed() -> tuple[Family, ...]:
+    return tuple(_load(entry) for entry in entry_points(group=GROUP))
+
+
+def _load(entry: EntryPoint) -> Family:
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as error:
+        what = f"the family {entry.name} ({entry.value}) cannot be loaded"
+        raise Fault("CFG04", what, why=str(error), fix="mend or uninstall the package that names it") from error
+    if not isinstance(found, Family):
+        raise Fault("CFG04", f"{entry.value} is no ldm.families.record.Family", fix=f"entry point {entry.name}")
+    return found
