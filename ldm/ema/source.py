@@ -48,7 +48,7 @@ class LocalParameters:
     def tensors(self) -> dict[str, Tensor]:
         present = dict(self._named())
         if missing := [name for name in self._names.values() if name not in present]:
-            present = {_canonical(name): parameter for name, parameter in present.items()}
+            present = {canonical_name(name): parameter for name, parameter in present.items()}
             if missing := [name for name in self._names if name not in present]:
                 raise RuntimeError(f"{len(missing)} averaged parameters are no longer in the model ({missing[0]} ...)")
             return {canonical: present[canonical] for canonical in self._names}
@@ -58,7 +58,7 @@ class LocalParameters:
         return self._owner.named_parameters() if isinstance(self._owner, nn.Module) else self._owner.items()
 
 
-def _canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
@@ -66,7 +66,7 @@ def _canonical_names(names: Iterable[str]) -> dict[str, str]:
     """Canonical name -> name; ValueError where two names share a canonical one, or where there is none at all."""
     result: dict[str, str] = {}
     for name in names:
-        canonical = _canonical(name)
+        canonical = canonical_name(name)
         if canonical in result:
             raise ValueError(f"{result[canonical]!r} and {name!r} cannot be averaged together: both are {canonical!r}")
         result[canonical] = name

@@ -12,14 +12,16 @@ from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.files.source import find_source
 from ldm.models import autoencoder_preview
+from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
-from ldm.models.parts import ForwardUnit, PartSize
+from ldm.models.parts import ForwardUnit, TrainingPlan
 from ldm.models.reconstruction import Quality
+from ldm.models.training import Rule
 from ldm.models.window import Micro, advance, forget_logged, mean_of, still, uncounted
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
-from ldm.modules.networks.autoencoder import DDConfig, build_autoencoder, keep_last_layer_precise, library_config
+from ldm.modules.networks.autoencoder import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
 from ldm.util import Recipe, instantiate_from_config
 
@@ -98,9 +100,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self.build_network(self.library_config, None if self.resumed else self.ckpt_path, self.ignore_keys)
         keep_last_layer_precise(self.network)
         self.loss = instantiate_from_config(self.lossconfig or {})
-        if self.only_decoder:
-            for part in self.encoding_parts():
-                part.requires_grad_(False)
+        self.settle_training()
 
     def require_weights(self) -> None:
         """Raise `Fault` MOD06 if training would start from noise unasked, MOD01 for files that are not there."""
@@ -120,15 +120,19 @@ class AutoencoderKL(FirstStage, TrainedModel):
         instantiate_from_config(self.lossconfig)
 
     def disk_parts(self) -> dict[str, nn.Module]:
-        """None: as a part or as a whole, this module translates its own names."""
-        return {}
+        return {}  # as a part or as a whole, this module translates its own names
 
-    def part_sizes(self) -> list[PartSize]:
-        with torch.device("meta"):
-            network = build_autoencoder(self.library_config)
-        encoding = sum(p.numel() for half in (network.encoder, network.quant_conv) for p in half.parameters())
-        decoding = sum(p.numel() for p in network.parameters()) - encoding
-        return [PartSize("encoder", encoding, not self.only_decoder), PartSize("decoder", decoding, True)]
+    def _clips_at(self) -> float | None:
+        return self.gradient_clip_val
+
+    def trainable_networks(self) -> dict[str, nn.Module]:
+        return networks_of(self.network)
+
+    def default_rules(self) -> list[Rule]:
+        return [DECODER_ALONE] if self.only_decoder else []
+
+    def training_plan(self) -> TrainingPlan:
+        return planned(self.library_config, self.decide_training)
 
     def forward_units(self) -> list[ForwardUnit]:
         """The decoder stays whole for its last layer, by whose weight gradients are compared amid the forward pass."""
@@ -137,9 +141,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         parts = [network.encoder, network.quant_conv, network.post_quant_conv, self.loss.discriminator]
         units = [ForwardUnit(part, precise=True) for part in parts if any(p.requires_grad for p in part.parameters())]
         return [*units, ForwardUnit(network.decoder, stays_whole=True, precise=True)]
-
-    def _clips_at(self) -> float | None:
-        return self.gradient_clip_val
 
     def pictures(self, batch: Mapping[str, Any]) -> Tensor:
         """(b, 3, h, w) in [-1, 1]."""
@@ -178,13 +179,14 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def configure_optimizers(self) -> Any:
         """The generator's optimizer and the discriminator's, by the same recipes."""
         assert self.loss is not None
-        judge = list(self.loss.discriminator.parameters())
-        judging = {id(parameter) for parameter in judge}
-        own = [p for _, p in self.trained_parameters() if id(p) not in judging]
-        configured = [self.configure_optimizer(parameters) for parameters in (own, judge)]
+        configured = [super().configure_optimizers(), self.configure_optimizer([*self.loss.discriminator.parameters()])]
         if self.scheduler_config is None:
             return configured
         return [one["optimizer"] for one in configured], [one["lr_scheduler"] for one in configured]
+
+    def optimized_weights(self) -> dict[str, nn.Parameter]:
+        """Those of the generator."""
+        return {name: one for name, one in super().optimized_weights().items() if ".discriminator." not in name}
 
     def _build_ema(self) -> None:
         """Of encoder and decoder alone."""
@@ -232,7 +234,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         if self.loss.takes_part(self.position.step):
             log |= self._teach_discriminator(uncounted(judge), window)
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]}
-        self.tell_window(told | {f"train/{name}": value for name, value in log.items()}, lr_abs=self.current_rate())
+        self.tell_window(told | {f"train/{name}": value for name, value in log.items()}, **self.current_rates())
         advance(self.lr_schedulers())
 
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
@@ -305,7 +307,6 @@ class AutoencoderKL(FirstStage, TrainedModel):
         return autoencoder_preview.log_images(self, batch, N, sample, use_ema_scope)
 
     def sample_prompts(self, prompts: list[str], seeds: list[int], **how: Any) -> Tensor:
-        """Raises `Fault` CFG08: an autoencoder is told no captions."""
         raise autoencoder_preview.no_prompts()
 
     # Checkpoints

@@ -5,7 +5,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
@@ -16,20 +15,19 @@ from ldm.models.averages import restore
 from ldm.models.clipping import require_clippable
 from ldm.models.frozen_since import leave_out_idle
 from ldm.models.loss_scale import LossScale
-from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
-from ldm.models.parts import ForwardUnit, PartSize, translate
+from ldm.models.optimized import OptimizedModel
+from ldm.models.parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.run_context import RunContext
-from ldm.models.schedule import schedule_for, set_rates, with_horizon
+from ldm.models.schedule import with_horizon
 from ldm.models.window import mean_of, over_ranks
 from ldm.position import Position
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
-ADAMW: Recipe = {"target": "torch.optim.AdamW", "params": {}}
 LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
-class TrainedModel(LightningModule):
+class TrainedModel(OptimizedModel):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
     monitor           the metric by which checkpoints are compared
@@ -37,6 +35,8 @@ class TrainedModel(LightningModule):
                       A schedule-free optimizer's own average takes its place
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
+    training_config   what trains, and with which settings: rules over names (`ldm.models.training.Rules`)
+    adapter_config    adds small networks to layers, which train in their place (`ldm.models.adapters.Adapters`)
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 
@@ -53,10 +53,12 @@ class TrainedModel(LightningModule):
         ema_config: Recipe | None = None,
         optimizer_config: Recipe | None = None,
         scheduler_config: Recipe | None = None,
+        training_config: Recipe | None = None,
+        adapter_config: Recipe | None = None,
         ckpt_path: str | None = None,
         ignore_keys: tuple[str, ...] | list[str] = (),
     ) -> None:
-        super().__init__()
+        super().__init__(optimizer_config, scheduler_config, training_config, adapter_config)
         self.monitor = monitor
         self.use_ema = use_ema
         self.ema_config: Recipe = ema_config or LIT_EMA
@@ -64,16 +66,12 @@ class TrainedModel(LightningModule):
             refuse_beside_law(self.ema_config)
             params = dict(self.ema_config.get("params") or {}) | {"decay": ema_decay}
             self.ema_config = {**self.ema_config, "params": params}
-        self.optimizer_config = optimizer_config or ADAMW
-        self.scheduler_config = scheduler_config
         self.ckpt_path = ckpt_path
         self.ignore_keys = tuple(ignore_keys)
-        self.learning_rate, self.seed, self.resumed = 1e-4, 0, False
+        self.resumed = False
         self.position = Position()
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
-        self._settings: list[Settings] = []
-        self._stored_settings: list[Settings] = []
         self._window_log: list[dict[str, Tensor]] = []
         self._loss_scale = LossScale(None)
 
@@ -82,9 +80,9 @@ class TrainedModel(LightningModule):
     def require_weights(self) -> None:
         """Raise `Fault` for weights that are missing, as far as that can be told without reading whole files."""
 
-    def part_sizes(self) -> list[PartSize]:
-        """The networks that training will build, for the plan."""
-        return []
+    def training_plan(self) -> TrainingPlan:
+        """The networks that training will build, and what of them trains."""
+        return TrainingPlan()
 
     @classmethod
     def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
@@ -120,48 +118,6 @@ class TrainedModel(LightningModule):
         """The modules that hold all trained parameters and whose forward is called; by default the model's children."""
         children = [child for child in self.children() if any(p.requires_grad for p in child.parameters())]
         return [ForwardUnit(child) for child in children]
-
-    def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return ((name, p) for name, p in self.named_parameters() if p.requires_grad)
-
-    # Optimizer and schedule
-
-    def setup(self, stage: str) -> None:
-        self._settings = []
-
-    def configure_optimizers(self) -> Any:
-        return self.configure_optimizer(self.parameter_groups())
-
-    def parameter_groups(self) -> list[Any]:
-        """What the optimizer gets: parameters, or groups of them with settings of their own."""
-        return [p for _, p in self.trained_parameters()]
-
-    def configure_optimizer(self, parameters: list[Any]) -> Any:
-        """One optimizer by `optimizer_config` for parameters or groups of them, and its schedule if there is one.
-
-        Raises `Fault` RES05 if the state of a resumed checkpoint is that of another optimizer.
-        """
-        optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
-        self._settings.append(settings_of(optimizer))
-        require_same_kind(self._stored_settings, self._settings)
-        if self.scheduler_config is None:
-            return {"optimizer": optimizer}
-        schedule = schedule_for(optimizer, self.scheduler_config)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def on_train_start(self) -> None:
-        """Settings that were changed for a resume take effect: with its state an optimizer got the old ones back."""
-        optimizers = self.trainer.optimizers
-        if self._stored_settings:
-            apply_changes(optimizers, self._stored_settings, self._settings)
-        schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
-        set_rates(optimizers, schedules, self._settings, self.position.step)
-        for optimizer in filter(is_schedule_free, optimizers):
-            optimizer.train()
-
-    def current_rate(self) -> float:
-        """The learning rate of the step at work; of the first optimizer's first group where there are more."""
-        return self.trainer.optimizers[0].param_groups[0]["lr"]
 
     # Steps
 

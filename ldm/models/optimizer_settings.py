@@ -1,33 +1,24 @@
 """Optimizers over a resume: what the config says holds, what an optimizer found out by itself stays as stored."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from torch import nn
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
 
 Settings = dict[str, Any]
 """`optimizer`: its import path; `groups`: what the config gives each group (learning rate, betas, ...); `sizes`: how
-many parameters each group holds."""
+many parameters each group holds; `names`: of those parameters, empty where they have none."""
 
 PLAIN = (bool, int, float, str, tuple, list)
 
 
-def with_rate(parameters: Sequence[nn.Parameter], part: nn.Module, rate: float) -> list[Any]:
-    """Two groups: `parameters` without those of `part`, and those, at a learning rate of their own.
+def settings_of(optimizer: Optimizer, names: Mapping[int, str]) -> Settings:
+    """What a freshly built optimizer was told; the learning rate is that before any schedule.
 
-    Where `part` trains nothing, `parameters` as they are.
+    names  of parameters by their `id`
     """
-    inside = {id(parameter) for parameter in part.parameters()}
-    own = [parameter for parameter in parameters if id(parameter) in inside]
-    others = [parameter for parameter in parameters if id(parameter) not in inside]
-    return [{"params": others}, {"params": own, "lr": rate}] if own else list(parameters)
-
-
-def settings_of(optimizer: Optimizer) -> Settings:
-    """What a freshly built optimizer was told; the learning rate is that before any schedule."""
     groups = [
         {name: value for name, value in group.items() if _is_setting(name, value)} for group in _groups(optimizer)
     ]
@@ -37,6 +28,7 @@ def settings_of(optimizer: Optimizer) -> Settings:
         "optimizer": f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
         "groups": groups,
         "sizes": [len(group["params"]) for group in _groups(optimizer)],
+        "names": [[names.get(id(weight), "") for weight in group["params"]] for group in _groups(optimizer)],
     }
 
 
@@ -47,6 +39,8 @@ def require_same_kind(stored: Sequence[Settings], now: Sequence[Settings]) -> No
             raise _another(f"optimizer: {before['optimizer']} -> {after['optimizer']}")
         if before["sizes"] != after["sizes"]:
             raise _another(f"trained tensors: {before['sizes']} -> {after['sizes']}")
+        if moved := _moved(before.get("names", []), after["names"]):
+            raise _another(f"trained tensors: {len(moved)} are in another group or place, first {moved[0]}")
 
 
 def apply_changes(optimizers: Iterable[Optimizer], stored: Sequence[Settings], now: Sequence[Settings]) -> None:
@@ -58,6 +52,16 @@ def apply_changes(optimizers: Iterable[Optimizer], stored: Sequence[Settings], n
     for optimizer, before, after in zip(optimizers, stored, now, strict=True):
         for group, old, new in zip(_groups(optimizer), before["groups"], after["groups"], strict=True):
             group.update({name: value for name, value in new.items() if name != "lr" and old.get(name) != value})
+
+
+def _moved(before: Sequence[Sequence[str]], after: Sequence[Sequence[str]]) -> list[str]:
+    """Names in another place than before, where they are the same in all: states are kept by place.
+
+    Where they are others altogether, libraries may have renamed what is still the same.
+    """
+    then, now = ([name for group in groups for name in group] for groups in (before, after))
+    same = len(set(now)) == len(now) and set(then) == set(now)
+    return [name for name, other in zip(now, then, strict=True) if name != other] if same else []
 
 
 def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:

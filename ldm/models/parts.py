@@ -1,19 +1,34 @@
 """The networks that a model is made of: how large they are, where they are called, how they are named on disk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import Tensor, nn
 
+from ldm.models.trained_groups import Group
+
 
 @dataclass(frozen=True)
 class PartSize:
-    """One network of a model, its parameters, and whether they train."""
+    """One network of a model, how many parameters it has, and how many of them train."""
 
     name: str
     parameters: int
-    trained: bool
+    trained: int
+
+    @classmethod
+    def of(cls, name: str, network: nn.Module) -> "PartSize":
+        sizes = [(p.numel(), p.requires_grad) for p in network.parameters()]
+        return cls(name, sum(size for size, _ in sizes), sum(size for size, trains in sizes if trains))
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The networks of a model, and what of them trains as groups of the optimizer; nothing is read for it."""
+
+    parts: list[PartSize] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -27,14 +42,6 @@ class ForwardUnit:
     module: nn.Module
     stays_whole: bool = False
     precise: bool = False
-
-
-def train_as_far_as_read(part: nn.Module, trains: bool) -> nn.Module:
-    """The part, to be trained or not, but for what it says is `idle`: without a gradient it would still decay."""
-    part.requires_grad_(trains)
-    for idle in getattr(part, "idle", list)():
-        idle.requires_grad_(False)
-    return part
 
 
 def translate(

@@ -11,6 +11,8 @@ from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.schedule import WHERE, Factors, factors_of, finished_at, longer
+from ldm.models.trained_groups import require_settings
+from ldm.models.training import WHERE as RULES
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
@@ -25,11 +27,16 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
     with _in_silence():
         if _is_cheap(model.optimizer_config):
             optimizer = instantiate_from_config(model.optimizer_config, [number], lr=model.learning_rate)
+            target = str(model.optimizer_config["target"])
+            require_settings([rule.settings for rule in model.training_rules], optimizer.defaults, target)
             free = is_schedule_free(optimizer)
+            if free and any("until" in rule.settings for rule in model.training_rules):
+                raise _two_schedules(model.optimizer_config, f"{RULES}.*.until")
+        _require_effect(model)
         if model.scheduler_config is not None and _is_cheap(model.scheduler_config):
             factors = factors_of(model.scheduler_config, [model.learning_rate])
             if free and _falls(factors, max_steps):
-                raise _two_schedules(model.optimizer_config)
+                raise _two_schedules(model.optimizer_config, WHERE)
         if model.use_ema and _is_cheap(model.ema_config):
             length = {"total_steps": max_steps if max_steps > 0 else None, "examples_per_step": global_batch}
             instantiate_from_config(model.ema_config, {"number": number}, **length)
@@ -51,11 +58,22 @@ def _falls(factors: Factors, max_steps: int) -> bool:
     return looked_at[-1] < max(looked_at)
 
 
-def _two_schedules(recipe: Recipe) -> Fault:
+def _require_effect(model: TrainedModel) -> None:
+    """Raise the `Fault` of a rule, or of adapters, that would do nothing to these networks, built without memory."""
+    if not model.training_rules and model.adapter_config is None:
+        return
+    try:
+        model.training_plan()
+    except Fault as fault:
+        if not fault.id.startswith("MOD"):  # what a network lacks is told where weights are asked for
+            raise
+
+
+def _two_schedules(recipe: Recipe, where: str) -> Fault:
     return Fault(
         "CFG08",
         f"{recipe['target']} takes the place of a schedule that falls",
-        where=WHERE,
+        where=where,
         why="a schedule-free optimizer averages instead of slowing down; with both the last steps count for nothing",
         fix=f"{WHERE}=null, or a warm-up alone: {WHERE}.target=ldm.lr_scheduler.WarmupConstant",
     )

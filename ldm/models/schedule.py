@@ -83,11 +83,16 @@ def with_horizon(recipe: Recipe, max_steps: int) -> Recipe:
     return {**recipe, "params": params}
 
 
-def schedule_for(optimizer: Optimizer, recipe: Recipe) -> LambdaLR:
-    """What moves the rates of a new optimizer's groups after each step."""
-    factors = factors_of(recipe, [float(group["lr"]) for group in optimizer.param_groups])
+def schedule_for(optimizer: Optimizer, recipe: Recipe | None, ends: Sequence[int | None] = ()) -> LambdaLR:
+    """What moves the rates of a new optimizer's groups after each step.
+
+    ends  for each group the step from which on its rate is 0, or None
+    """
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    factors = factors_of(recipe, rates) if recipe is not None else lambda step: [1.0] * len(rates)
+    each = enumerate(ends or [None] * len(rates))
     # Bare functions: LambdaLR would store a schedule object's fields and bring them back over changed settings.
-    return LambdaLR(optimizer, [_of_group(factors, index) for index in range(len(optimizer.param_groups))])
+    return LambdaLR(optimizer, [_of_group(factors, index, end) for index, end in each])
 
 
 def set_rates(
@@ -124,8 +129,8 @@ def longer(recipe: Recipe, max_steps: int) -> str:
     return f"{WHERE}.params.total_steps={max_steps}" if "total_steps" in names else f"a longer one in {WHERE}.params"
 
 
-def _of_group(factors: Factors, index: int) -> Callable[[int], float]:
-    return lambda step: factors(step)[index]
+def _of_group(factors: Factors, index: int, end: int | None) -> Callable[[int], float]:
+    return lambda step: factors(step)[index] if end is None or step < end else 0.0
 
 
 def _over(optimizer: Optimizer, recipe: Recipe) -> LRScheduler:

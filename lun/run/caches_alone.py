@@ -53,7 +53,8 @@ def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn
     """
     model: Any = model_of(config)
     wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
-    parts = {name: part for name, part in model.part_recipes().items() if name in wanted and not part.trained}
+    trained = {part.name for part in model.training_plan().parts if part.trained}
+    parts = {name: part for name, part in model.part_recipes().items() if name in wanted and name not in trained}
     if FIRST_STAGE not in parts:
         raise Fault("CFG08", f"{type(model).__name__} has no first stage whose moments could be cached")
     networks = start_networks(parts, model.start())

@@ -61,7 +61,7 @@ def require_first_stage(model: LightningModule) -> LightningModule:
 
 def frozen_text_encoder(model: Any) -> Any:
     """The part that reads captions; None where it is trained, since what it gives then changes from step to step."""
-    if getattr(model, "cond_stage_trainable", True):
+    if getattr(model, "text_encoder_trains", True):
         log.info("cache    the text encoder is trained, so that what it gives is not kept")
         return None
     return model.cond_stage_model

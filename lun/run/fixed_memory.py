@@ -26,9 +26,9 @@ def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mappi
     where a strategy spreads them. What is not known without a card is said to be unknown.
     """
     policy = policy_of(trainer.get("precision"))
-    trained = sum(part.parameters for part in parts if part.trained)
+    trained = sum(part.trained for part in parts)
     size = 2 if policy.name == "bf16-true" else 4
-    weights = sum(part.parameters * _bytes_of(part, policy) for part in parts)
+    weights = sum(_bytes_of(part, policy) for part in parts)
     states = state_bytes(optimizer)
     known = {"weights": weights, "gradients": trained * size}
     if states is not None:
@@ -65,7 +65,8 @@ def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:
 
 
 def _bytes_of(part: PartSize, policy: Any) -> int:
+    """Of a part's weights, which trained or frozen may differ in."""
     if policy.name == "bf16-true":
-        return 2
-    half = not part.trained and getattr(policy, "frozen_half", False)
-    return 2 if half and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16) else 4
+        return 2 * part.parameters
+    in_half = getattr(policy, "frozen_half", False) and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16)
+    return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained)

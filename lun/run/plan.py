@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import torch
 
 from ldm.errors import Fault
-from ldm.models.base import ADAMW, TrainedModel
-from ldm.models.parts import PartSize
+from ldm.models.base import TrainedModel
+from ldm.models.optimized import ADAMW
+from ldm.models.parts import PartSize, TrainingPlan
 from ldm.util import Recipe, is_recipe
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
@@ -67,7 +68,8 @@ class Plan:
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         trainer, model = self.settings.trainer(), self.settings.config["model"]
-        parts = _known(self.parts)
+        planned = _known(self.training_plan) or TrainingPlan()
+        parts = planned.parts
         optimizer = (model.get("params") or {}).get("optimizer_config") or ADAMW
         command_line = f" < command line ({self.overrides} settings)" if self.overrides else ""
         yield "config", " < ".join(self.settings.files) + command_line
@@ -75,15 +77,17 @@ class Plan:
         yield "model", str(model["target"]).rpartition(".")[2] + ": " + (describe_parts(parts) if parts else UNKNOWN)
         yield "device", _known(lambda: describe_device(trainer, self.amounts)) or UNKNOWN
         yield "optim", describe_optimizer(optimizer)
+        for group in planned.groups:
+            yield "trains", group.described(self.model.learning_rate if self.model and self.amounts else None)
         if parts:
             yield "memory", _known(lambda: describe_memory(parts, optimizer, trainer)) or UNKNOWN
         yield "steps", self.amounts.describe_steps() if self.amounts else UNKNOWN
         if self.amounts:
             yield "rate", describe_rate(*rate_of(model), self.amounts.images)
 
-    def parts(self) -> list[PartSize]:
-        """The networks of the model, which is built for that, without weights, if it is not there."""
-        return (self.model or model_of(self.settings.config)).part_sizes()
+    def training_plan(self) -> TrainingPlan:
+        """The networks of the model, which is built for that, without weights, if it is not there; what trains."""
+        return (self.model or model_of(self.settings.config)).training_plan()
 
     def _data(self) -> str:
         train = self.settings.config["data"]["params"]["train"]
@@ -93,9 +97,13 @@ class Plan:
 
 def describe_parts(parts: list[PartSize]) -> str:
     """`UNet 859.52 M trained · first stage 83.65 M frozen`."""
-    return " · ".join(
-        f"{part.name} {part.parameters / 1e6:.2f} M {'trained' if part.trained else 'frozen'}" for part in parts
-    )
+    return " · ".join(f"{part.name} {part.parameters / 1e6:.2f} M {_how_far_trained(part)}" for part in parts)
+
+
+def _how_far_trained(part: PartSize) -> str:
+    if 0 < part.trained < part.parameters:
+        return f"({part.trained / 1e6:.2f} M trained)"
+    return "trained" if part.trained else "frozen"
 
 
 def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:

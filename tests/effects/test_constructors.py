@@ -74,8 +74,9 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     "ldm.models.diffusion.ddpm.LatentDiffusion": {
         name: MODEL[name] for name in ("unet_config", "image_size", "first_stage_config", "cond_stage_config")
     },
-    "ldm.modules.ema.LitEma": {"parameters": nn.Linear(2, 2)},
+    "ldm.ema.lit_ema.LitEma": {"parameters": nn.Linear(2, 2)},
     "ldm.ema.profiles.TrailingMean": {"steps": 9},
+    "ldm.models.training.Rules": {"rules": {}},
     "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
@@ -104,6 +105,12 @@ OTHER: Mapping[str, Any] = {
     "unet_config": {"target": "ldm.modules.networks.unet.UNet"},
     "first_stage_config": {"target": "ldm.models.autoencoder.AutoencoderKL"},
     "cond_stage_config": {"target": "ldm.modules.encoders.words.HashedWordEmbedder", "params": {"dim": 4}},
+    "training_config": {
+        "target": "ldm.models.training.Rules",
+        "params": {"rules": {"slow": {"match": "*", "lr": 1e-7}}},
+    },
+    "adapter_config": {"target": "lun.local.lora.Adapters"},
+    "rules": {"slow": {"match": "*", "lr": 1e-7}},
     "train": {"target": "lun.data.local.Local"},
     "validation": {"target": "lun.data.local.Local"},
     "test": {"target": "lun.data.local.Local"},
@@ -162,6 +169,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """Settings under which alone a parameter says anything, so that they stand beside it."""
 NO_PARTS: Mapping[str, str] = {
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
+    "ldm.models.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.models.diffusion.ddpm.DiffusionWrapper": "the place of a network on disk",
     "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
     "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",

@@ -13,6 +13,7 @@ from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
+from ldm.keys.parts import COND_STAGE
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion import weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
@@ -22,8 +23,8 @@ from ldm.models.diffusion.rows import DrawsPictures
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
-from ldm.models.optimizer_settings import with_rate
-from ldm.models.parts import PartSize, train_as_far_as_read
+from ldm.models.parts import TrainingPlan
+from ldm.models.training import Rule, text_encoder_rules
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.util import Recipe
 
@@ -93,7 +94,7 @@ class DDPM(TrainedModel, DrawsPictures):
 
     def part_recipes(self) -> dict[str, Part]:
         """What `configure_model` builds: {name in messages: part}."""
-        return {"UNet": Part("model.params.unet_config", self.unet_config, "model.diffusion_model.", trained=True)}
+        return {"UNet": Part("model.params.unet_config", self.unet_config, "model.diffusion_model.", "unet")}
 
     def configure_model(self) -> None:
         """Build the networks and read their weights, once; here and not before, so that a strategy can shard them."""
@@ -112,14 +113,21 @@ class DDPM(TrainedModel, DrawsPictures):
         prediction = self.objective.prediction
         return Start(self.ckpt_path, self.ignore_keys, self.init_from_ema, self.load_only_unet, prediction)
 
-    def part_sizes(self) -> list[PartSize]:
-        return [
-            PartSize(name, weights.count_parameters(part), part.trained) for name, part in self.part_recipes().items()
-        ]
+    def training_plan(self) -> TrainingPlan:
+        return weights.planned(self.part_recipes(), self.decide_training)
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
+        """Take over the networks of `part_recipes`, and settle what of them trains."""
+        self.assign(networks)
+        self.settle_training()
+
+    def assign(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
         self.model = DiffusionWrapper(networks["UNet"])
+
+    def trainable_networks(self) -> dict[str, nn.Module]:
+        assert self.model is not None
+        return {"unet": self.model.diffusion_model}
 
     def disk_parts(self) -> dict[str, nn.Module]:
         assert self.model is not None
@@ -156,7 +164,7 @@ class DDPM(TrainedModel, DrawsPictures):
         losses = self.losses(x0, self.condition(batch, draws, x0), draws, batch)
         loss = self.window_mean(losses.weighted)
         told = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
-        self.log_window(batch_idx, told, lr_abs=self.current_rate())
+        self.log_window(batch_idx, told, **self.current_rates())
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
@@ -233,19 +241,14 @@ class LatentDiffusion(DDPM):
     def part_recipes(self) -> dict[str, Part]:
         first_stage = weights.without_loss(self.first_stage_config)
         return super().part_recipes() | {
-            "first stage": Part("model.params.first_stage_config", first_stage, "first_stage_model.", trained=False),
-            "text encoder": Part(
-                "model.params.cond_stage_config",
-                self.cond_stage_config,
-                "cond_stage_model.",
-                trained=self.cond_stage_trainable,
-            ),
+            "first stage": Part("model.params.first_stage_config", first_stage, "first_stage_model.", None),
+            "text encoder": Part("model.params.cond_stage_config", self.cond_stage_config, COND_STAGE, "text_encoder"),
         }
 
-    def adopt(self, networks: Mapping[str, nn.Module]) -> None:
-        super().adopt(networks)
+    def assign(self, networks: Mapping[str, nn.Module]) -> None:
+        super().assign(networks)
         self.first_stage_model = networks["first stage"].requires_grad_(False)
-        self.cond_stage_model = train_as_far_as_read(networks["text encoder"], self.cond_stage_trainable)
+        self.cond_stage_model = networks["text encoder"]
         self.conditioner = Conditioner(self.cond_stage_model, self.cond_stage_key, self.ucg_rate)
 
     def disk_parts(self) -> dict[str, nn.Module]:
@@ -254,17 +257,23 @@ class LatentDiffusion(DDPM):
             "cond_stage_model.": self.cond_stage_model,
         }
 
-    def parameter_groups(self) -> list[Any]:
-        """The text encoder's parameters apart, since their learning rate may be another."""
-        rate = self.learning_rate * self.cond_stage_lr_multiple
-        return with_rate(super().parameter_groups(), self.cond_stage_model, rate)
+    def trainable_networks(self) -> dict[str, nn.Module]:
+        return super().trainable_networks() | {"text_encoder": self.cond_stage_model}
+
+    def default_rules(self) -> list[Rule]:
+        return text_encoder_rules(self.cond_stage_trainable, self.cond_stage_lr_multiple)
+
+    @property
+    def text_encoder_trains(self) -> bool:
+        """Whether anything of the text encoder does; what it gives for a caption then changes from step to step."""
+        return any(parameter.requires_grad for parameter in self.cond_stage_model.parameters())
 
     def train(self, mode: bool = True) -> "LatentDiffusion":
         """Frozen parts stay in evaluation mode: dropout in them would be noise that nothing can learn from."""
         super().train(mode)
         if self.model is not None:
             self.first_stage_model.eval()
-            self.cond_stage_model.train(mode and self.cond_stage_trainable)
+            self.cond_stage_model.train(mode and self.text_encoder_trains)
         return self
 
     def on_fit_start(self) -> None:
@@ -289,7 +298,7 @@ class LatentDiffusion(DDPM):
 
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
         pixels = self._pixels((x0.shape[-2], x0.shape[-1]))
-        with torch.set_grad_enabled(self.cond_stage_trainable and torch.is_grad_enabled()):
+        with torch.set_grad_enabled(self.text_encoder_trains and torch.is_grad_enabled()):
             told = self.conditioner(batch, draws, pixels)
         return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
 

@@ -1,7 +1,7 @@
 """Which weights a model starts from: each part's own, a whole checkpoint's, or none because that was asked for."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from ldm.files.sniff import sniff
 from ldm.files.source import find_weights
 from ldm.files.state import State
 from ldm.keys.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
+from ldm.models.parts import PartSize, TrainingPlan
+from ldm.models.trained_groups import Decision, named_weights
 from ldm.modules.meta_init import give_memory, meta_init
 from ldm.util import Recipe, instantiate_from_config
 
@@ -28,12 +30,15 @@ EMA_COUNTERS = ("decay", "num_updates")
 
 @dataclass(frozen=True)
 class Part:
-    """One network of a model: the setting that describes it, its recipe, its prefix in a CompVis checkpoint."""
+    """One network of a model: the setting that describes it, its recipe, its prefix in a CompVis checkpoint.
+
+    trainable  the first word of its parameters' names in rules for what trains; None for a part that never does
+    """
 
     setting: str
     recipe: Recipe
     prefix: str
-    trained: bool
+    trainable: str | None
 
     def build(self) -> nn.Module:
         network: nn.Module = instantiate_from_config(self.recipe)
@@ -158,9 +163,15 @@ def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
     return networks
 
 
-def count_parameters(part: Part) -> int:
-    """Parameters of a part; nothing is read and no memory taken."""
-    return sum(p.numel() for p in part.build_on_meta().parameters())
+def planned(parts: Mapping[str, Part], decide: Callable[[Mapping[str, nn.Module]], Decision]) -> TrainingPlan:
+    """The parts, and what of them trains; nothing is read and no memory taken.
+
+    decide  lets train what trains of networks by the first words of their parameters' names in rules
+    """
+    networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
+    trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
+    groups = decide(trainable).groups(named_weights(trainable))
+    return TrainingPlan([PartSize.of(name, network) for name, network in networks.items()], groups)
 
 
 def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:

@@ -39,6 +39,8 @@ class FrozenCLIPEmbedder(nn.Module):
                 whose weights are not asked for
     """
 
+    library_modules = ("transformer",)
+
     def __init__(
         self,
         version: str = CLIP_L,

@@ -42,6 +42,7 @@ class OpenCLIPText(nn.Module):
     """
 
     shortened = False
+    library_modules = ("transformer",)
     joins_tensors = True  # on disk query, key and value are one tensor, so an average of them has names of its own
 
     def __init__(

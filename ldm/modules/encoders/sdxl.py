@@ -35,6 +35,7 @@ class SDXLConditioner(nn.Module):
     disk_prefix = CONDITIONER
     joins_tensors = True
     tells_sizes = True
+    library_modules = ("embedders.0.transformer", "embedders.1.transformer")
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class UNet(nn.Module):
     """
 
     accepts = "diffusers.UNet2DConditionModel"
+    library_modules = ("network",)
 
     def __init__(
         self,

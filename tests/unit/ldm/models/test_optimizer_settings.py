@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.models.optimizer_settings import apply_changes, require_same_kind, settings_of, with_rate
+from ldm.models.optimizer_settings import apply_changes, require_same_kind, settings_of
 
 
 def adamw(**settings) -> torch.optim.AdamW:
@@ -14,7 +14,7 @@ def adamw(**settings) -> torch.optim.AdamW:
 
 def resumed(before, after):
     """`after` with the state of `before` restored, and the changes applied."""
-    stored, now = settings_of(before), settings_of(after)
+    stored, now = settings_of(before, {}), settings_of(after, {})
     after.load_state_dict(before.state_dict())
     apply_changes([after], [stored], [now])
     return after.param_groups[0]
@@ -40,15 +40,18 @@ def test_nothing_changed_changes_nothing():
 )
 def test_state_of_another_optimizer_is_refused(other):
     with pytest.raises(Fault, match="RES05"):
-        require_same_kind([settings_of(adamw())], [settings_of(other)])
-    require_same_kind([], [settings_of(other)])
+        require_same_kind([settings_of(adamw(), {})], [settings_of(other, {})])
+    require_same_kind([], [settings_of(other, {})])
 
 
-def test_a_part_gets_a_group_of_its_own_with_its_rate():
-    whole = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
-    parameters = list(whole.parameters())
-    groups = with_rate(parameters, whole[1], 0.25)
-    assert [len(group["params"]) for group in groups] == [2, 2]
-    optimizer = torch.optim.AdamW(groups, lr=1.0)
-    assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.25]
-    assert with_rate(parameters[:2], whole[1], 0.25) == parameters[:2]
+def test_states_that_would_go_to_other_parameters_of_as_many_are_refused():
+    one, two = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    names = {id(one): "unet.one", id(two): "unet.two"}
+    before, after = ([{"params": [first]}, {"params": [second]}] for first, second in ((one, two), (two, one)))
+    stored, now = (settings_of(torch.optim.AdamW(groups), names) for groups in (before, after))
+    require_same_kind([stored], [stored])
+    with pytest.raises(Fault, match="2 are in another group"):
+        require_same_kind([stored], [now])
+    renamed = settings_of(torch.optim.AdamW(before), {id(one): "unet.a", id(two): "unet.b"})
+    require_same_kind([stored], [renamed])
+    require_same_kind([{name: value for name, value in stored.items() if name != "names"}], [now])

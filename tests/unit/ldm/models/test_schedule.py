@@ -11,9 +11,9 @@ from torch import nn
 
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.optimizer_settings import with_rate
 from ldm.models.rehearsal import warn_if_finished
 from ldm.models.schedule import factors_of, with_horizon
+from ldm.models.training import Multiple, Rule, matching
 
 RATE, MULTIPLE, CUT, END = 0.02, 0.25, 4, 9
 TORCH = "torch.optim.lr_scheduler."
@@ -76,9 +76,10 @@ class Model(TrainedModel):
         super().__init__(scheduler_config=schedule, use_ema=False)
         self.learning_rate = rate
         self.one, self.two = nn.Linear(1, 1), nn.Linear(1, 1)
+        self.settle_training()
 
-    def parameter_groups(self) -> list[Any]:
-        return with_rate(super().parameter_groups(), self.two, self.learning_rate * MULTIPLE)
+    def default_rules(self) -> list[Rule]:
+        return [Rule("two", matching("two.*"), {"lr": Multiple(MULTIPLE)})]
 
 
 def started(schedule: dict[str, Any] | None, stored: dict[str, Any] | None = None, rate: float = RATE) -> Model:

@@ -16,7 +16,7 @@ from lun.run.settings import look_at_settings, read_settings
 
 AMOUNTS = Amounts(n=168, n_validation=24, batch_size=16, accumulate=2, devices=1, max_steps=900)
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
-PARTS = [PartSize("UNet", 2_491_172, True), PartSize("first stage", 954_567, False)]
+PARTS = [PartSize("UNet", 2_491_172, 2_491_172), PartSize("first stage", 954_567, 0)]
 
 
 def test_amounts_are_told_in_numbers() -> None:
@@ -31,7 +31,7 @@ def test_amounts_are_told_in_numbers() -> None:
 def test_the_plan_says_what_a_run_computes_with() -> None:
     settings = read_settings(Arguments(base=(str(TINY),), data_root="pictures"), None)
     lines = dict(line.split(maxsplit=1) for line in Plan(settings, 2, amounts=AMOUNTS).lines())
-    assert list(lines) == ["config", "data", "model", "device", "optim", "memory", "steps", "rate"]
+    assert list(lines) == ["config", "data", "model", "device", "optim", "trains", "memory", "steps", "rate"]
     assert lines["config"].endswith("tiny.yaml < command line (2 settings)")
     assert lines["data"] == "pictures: 168 images, 24 for validation"
     assert lines["rate"] == "1.00e-03, as written"
@@ -91,7 +91,7 @@ def test_memory_is_that_of_the_forecast(precision: str) -> None:
     trainer = {"precision": precision}
     model = tiny_config(optimizer_config=optimizer)
     settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
-    parts = Plan(settings, 0).parts()
+    parts = Plan(settings, 0).training_plan().parts
     found = forecast({"model": model, "data": settings.config["data"], "lightning": {"trainer": trainer}})
     told = describe_memory(parts, optimizer, trainer, unit=1)
     for name, size in (("weights", found.weights), ("gradients", found.gradients), ("optimizer", found.optimizer)):
@@ -100,7 +100,7 @@ def test_memory_is_that_of_the_forecast(precision: str) -> None:
 
 
 def test_what_is_not_known_is_no_number() -> None:
-    told = describe_memory([PartSize("UNet", GIB // 4, True)], {"target": "torch.optim.Adafactor"}, {})
+    told = describe_memory([PartSize("UNet", GIB // 4, GIB // 4)], {"target": "torch.optim.Adafactor"}, {})
     assert told.startswith("at least 2.00 GiB stay (weights 1.00 + gradients 1.00 + optimizer: unknown)")
 
 
@@ -108,5 +108,5 @@ def test_a_fault_of_the_model_does_not_hide_the_rest() -> None:
     settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
     settings.config["model"]["params"]["objective"] = {"target": "torch.nn.Identity"}
     with pytest.raises(Fault):
-        Plan(settings, 0).parts()
+        Plan(settings, 0).training_plan()
     assert any(line.startswith("model    LatentDiffusion: not known yet") for line in Plan(settings, 0).lines())

@@ -10,7 +10,6 @@ from support.models import tiny_config, tiny_model
 
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
-from ldm.models.diffusion.weights import count_parameters
 
 
 def without_from_scratch(*parts: str) -> dict[str, Any]:
@@ -71,6 +70,10 @@ def test_a_resumed_model_reads_no_weights() -> None:
 
 
 def test_parameters_are_counted_without_memory(model: LatentDiffusion) -> None:
-    counts = {name: count_parameters(part) for name, part in model.part_recipes().items()}
+    plan = model.training_plan()
     built = {"UNet": model.model, "first stage": model.first_stage_model, "text encoder": model.cond_stage_model}
-    assert counts == {name: sum(p.numel() for p in part.parameters()) for name, part in built.items()}  # type: ignore[union-attr]
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in built.items()}  # type: ignore[union-attr]
+    assert {part.name: part.parameters for part in plan.parts} == sizes
+    trained = [sizes["UNet"], 0, sizes["text encoder"]]
+    assert [part.trained for part in plan.parts] == trained
+    assert [group.size for group in plan.groups] == [trained[0], trained[2]]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from support.models import tiny_model
 from torch import nn
 
-from ldm.models.parts import train_as_far_as_read
 from ldm.modules import encoders
 
 NARROW = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
@@ -33,6 +33,12 @@ def shipped() -> dict[str, type[nn.Module]]:
     return found
 
 
+def decided(encoder: nn.Module, trains: bool) -> nn.Module:
+    """The encoder of a model that says whether it trains."""
+    tiny_model(cond_stage_trainable=trains).decide_training({"text_encoder": encoder})
+    return encoder
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     [(name, params) for name, each in LAYERS.items() for params in each],
@@ -40,7 +46,7 @@ def shipped() -> dict[str, type[nn.Module]]:
 )
 def test_every_weight_that_trains_gets_a_gradient_and_no_other_could(name: str, params: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    encoder = train_as_far_as_read(shipped()[name](from_scratch=True, **params), trains=True)
+    encoder = decided(shipped()[name](from_scratch=True, **params), trains=True)
     trained = {key for key, weight in encoder.named_parameters() if weight.requires_grad}
     encoder.requires_grad_(True)
     told = encoder(["a red fox", "b"])
@@ -54,5 +60,5 @@ def test_no_encoder_is_left_out() -> None:
 
 
 def test_a_frozen_encoder_trains_nothing() -> None:
-    encoder = train_as_far_as_read(shipped()["FrozenCLIPEmbedder"](from_scratch=True, config=NARROW), trains=False)
+    encoder = decided(shipped()["FrozenCLIPEmbedder"](from_scratch=True, config=NARROW), trains=False)
     assert not any(weight.requires_grad for weight in encoder.parameters())

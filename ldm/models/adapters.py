@@ -1,0 +1,48 @@
+"""Adapters: small networks that are added to the layers of others, and train in their place."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torch import nn
+
+from ldm.errors import Fault
+from ldm.models.trained_groups import named_weights
+from ldm.models.training import Rule
+from ldm.util import Recipe, instantiate_from_config
+
+WHERE = "model.params.adapter_config"
+
+
+class Adapters(Protocol):
+    """What `adapter_config` describes: a callable that adds child modules to layers of the model's networks.
+
+    It leaves all other parameters where they are, so that their names stay, and has a layer's new children take effect
+    by a forward hook or a replaced `forward`. Called once a process, when all weights are read, and for the plan of a
+    run with networks on the meta device, whose numbers it must not look at.
+    """
+
+    def __call__(self, networks: Mapping[str, nn.Module], seed: int) -> None:
+        """networks  by the first word of their parameters' names in rules: `unet`, `text_encoder`
+        seed      to draw initial values with; the same at every start of a run
+        """
+
+
+def adapter_rules(recipe: Recipe, networks: Mapping[str, nn.Module], seed: int) -> list[Rule]:
+    """Let the adapters of a recipe be added, and return their default rules: they train, and nothing else does.
+
+    Raises `Fault` CFG08 where nothing was added, or a parameter lost its name.
+    """
+    before = named_weights(networks).keys()
+    adapters: Adapters = instantiate_from_config(recipe)
+    adapters(networks, seed)
+    after = named_weights(networks).keys()
+    added, lost = after - before, before - after
+    if lost:
+        why = f"{len(lost)} parameters are no longer where they were, first {min(lost)}"
+        raise Fault("CFG08", f"{recipe['target']} does more than add to layers", where=WHERE, why=why)
+    if not added:
+        raise Fault("CFG08", f"{recipe['target']} added no parameter to any layer", where=WHERE)
+    return [
+        Rule("adapters", added.__contains__, {"train": True}),
+        Rule("adapters' base", lambda name: True, {"train": False}),
+    ]

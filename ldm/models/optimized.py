@@ -1,0 +1,152 @@
+"""A model's optimizer: what it trains, in which groups, at which rates, and how those move."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lightning.pytorch import LightningModule
+from torch import nn
+
+from ldm.diffusion.draws import key
+from ldm.ema.schedule_free import is_schedule_free
+from ldm.errors import Fault
+from ldm.models.adapters import adapter_rules
+from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
+from ldm.models.schedule import schedule_for, set_rates
+from ldm.models.trained_groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
+from ldm.models.training import WHERE, Rule
+from ldm.position import Position
+from ldm.util import Recipe, instantiate_from_config
+
+ADAMW: Recipe = {"target": "torch.optim.AdamW", "params": {}}
+
+
+class OptimizedModel(LightningModule):
+    """The side of a trained model that decides what trains, and gives it to an optimizer.
+
+    One place decides: `decide_training`, from the rules of `training_config`, those that adapters bring, and the
+    model's own defaults, in this order.
+    """
+
+    position: Position
+
+    def __init__(
+        self,
+        optimizer_config: Recipe | None = None,
+        scheduler_config: Recipe | None = None,
+        training_config: Recipe | None = None,
+        adapter_config: Recipe | None = None,
+    ) -> None:
+        super().__init__()
+        self.optimizer_config = optimizer_config or ADAMW
+        self.scheduler_config = scheduler_config
+        self.adapter_config = adapter_config
+        self.training_rules: list[Rule] = instantiate_from_config(training_config).rules if training_config else []
+        self.learning_rate = 1e-4
+        self.seed = 0
+        self._decision = NOTHING_DECIDED
+        self._settings: list[Settings] = []
+        self._stored_settings: list[Settings] = []
+        self._group_labels: list[str] = []
+
+    # What trains
+
+    def trainable_networks(self) -> dict[str, nn.Module]:
+        """The networks whose parameters rules may name, by the first word of those names; by default all children."""
+        return dict(self.named_children())
+
+    def default_rules(self) -> list[Rule]:
+        """What trains, and how, where nobody says otherwise; others stay as they are built."""
+        return []
+
+    def settle_training(self) -> None:
+        """Add adapters and freeze what does not train: once, when weights are read and before anything is sharded."""
+        self._decision = self.decide_training(self.trainable_networks())
+
+    def decide_training(self, networks: Mapping[str, nn.Module]) -> Decision:
+        """Add adapters to networks, which may be without memory, decide what of them trains, and let that train.
+
+        Raises `Fault` CFG08 for a rule without effect, and where nothing is left to train.
+        """
+        rules = list(self.training_rules)
+        if self.adapter_config is not None:
+            rules += adapter_rules(self.adapter_config, networks, key(self.seed, "adapters"))
+        unread = [module for network in networks.values() for module in getattr(network, "idle", list)()]
+        idle = {id(weight) for module in unread for weight in module.parameters()}
+        weights = named_weights(networks)
+        decision = decide(
+            {name: weight.requires_grad for name, weight in weights.items()},
+            [*rules, *self.default_rules()],
+            idle={name for name, weight in weights.items() if id(weight) in idle},
+        )
+        if self.training_rules and not any(own["train"] for own in decision.settings.values()):
+            raise Fault("CFG08", "the rules freeze everything", where=WHERE, fix="leave one of them out")
+        decision.apply(weights)
+        return decision
+
+    def optimized_weights(self) -> dict[str, nn.Parameter]:
+        """All that the optimizer may get, under the names that rules are matched with where they have one."""
+        names = {id(weight): name for name, weight in named_weights(self.trainable_networks()).items()}
+        return {names.get(id(weight), name): weight for name, weight in self.named_parameters()}
+
+    def trained_groups(self) -> list[Group]:
+        """What trains, as groups of the optimizer in its order."""
+        return self._decision.groups(self.optimized_weights())
+
+    def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return ((name, p) for name, p in self.named_parameters() if p.requires_grad)
+
+    # Optimizer and schedule
+
+    def setup(self, stage: str) -> None:
+        self._settings = []
+
+    def configure_optimizers(self) -> Any:
+        return self.configure_optimizer(self.parameter_groups(), self.trained_groups())
+
+    def parameter_groups(self) -> list[Any]:
+        """What the optimizer gets: parameters, or groups of them with settings of their own."""
+        groups = self.trained_groups()
+        if len(groups) == 1 and not groups[0].settings:
+            return groups[0].parameters
+        return [group.for_optimizer(self.learning_rate) for group in groups]
+
+    def configure_optimizer(self, parameters: list[Any], groups: list[Group] | None = None) -> Any:
+        """One optimizer by `optimizer_config` for parameters or groups of them, and its schedule if there is one.
+
+        groups  the `trained_groups` that `parameters` were made of, if they were
+
+        Raises `Fault` RES05 if the state of a resumed checkpoint is that of another optimizer, CFG03 for a setting of a
+        rule that it does not have.
+        """
+        groups = groups or []
+        optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
+        require_settings([one.settings for one in groups], optimizer.defaults, self.optimizer_config["target"])
+        names = {id(weight): name for name, weight in self.optimized_weights().items()}
+        self._settings.append(settings_of(optimizer, names))
+        require_same_kind(self._stored_settings, self._settings)
+        self._group_labels = [group.label for group in groups] or self._group_labels
+        shares = any(isinstance(group.settings.get("until"), float) for group in groups)
+        ends = [group.last_step(self.trainer.max_steps if shares else 0) for group in groups]
+        if self.scheduler_config is None and not any(ends):
+            return {"optimizer": optimizer}
+        schedule = schedule_for(optimizer, self.scheduler_config, ends)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_train_start(self) -> None:
+        """Settings that were changed for a resume take effect: with its state an optimizer got the old ones back."""
+        optimizers = self.trainer.optimizers
+        if self._stored_settings:
+            apply_changes(optimizers, self._stored_settings, self._settings)
+        schedules = [config.scheduler for config in self.trainer.lr_scheduler_configs]
+        set_rates(optimizers, schedules, self._settings, self.position.step)
+        for optimizer in filter(is_schedule_free, optimizers):
+            optimizer.train()
+
+    def current_rates(self) -> dict[str, float]:
+        """Learning rates of the step at work: `lr_abs` of the first group, `lr/NAME` of each where rules made them."""
+        groups: list[dict[str, Any]] = self.trainer.optimizers[0].param_groups
+        rates = {"lr_abs": groups[0]["lr"]}
+        if self.training_rules and len(groups) > 1:
+            named = zip(self._group_labels, groups, strict=True)
+            rates |= {f"lr/{label or 'others'}": group["lr"] for label, group in named}
+        return rates
