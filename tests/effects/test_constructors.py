@@ -146,6 +146,8 @@ OTHER_OF: Mapping[str, Any] = {
     "HashedWordEmbedder.buckets": 7,
     "LitEma.total_steps": 40,
     "DDPMPath.timesteps": 7,
+    "RectifiedFlow.timesteps": 7,
+    "LogitNormal.mean": 0.25,
     "DDPM.timesteps": 7,
     "LatentDiffusion.timesteps": 7,
     "AutoencoderKL.train": "decoder",
