@@ -58,7 +58,7 @@ def configurable(target: T) -> T:
 
 
 def grant(packages: Sequence[str]) -> None:
-    """Trust these packages, and no others, for the rest of this process: what the person named with `--allow`."""
+    """Trust these packages, and no others, for the rest of this process: what the person trusts by name."""
     global _granted
     _granted = tuple(packages)
 

@@ -78,7 +78,7 @@ def require_free(out: Path, wish: Wish) -> None:
     """Raise `Fault` CLI05 unless `out` is free, or is of the kind that `force` may replace."""
     reason = _foreign(out) if wish.to == "diffusers" else "" if out.is_file() else "it is no file"
     if out.exists() and reason:
-        fix = f"name another place; --to {wish.to} would not replace it even with --force"
+        fix = f"name another place; to={wish.to} would not replace it even with force=true"
         raise Fault("CLI05", f"{out} is there already and is not replaced", why=reason, fix=fix)
     if out.exists() and not wish.force:
         raise _taken(out)
@@ -109,7 +109,7 @@ def remarks(model: Model, to: Layout) -> list[str]:
     """What a person has to know who opens a file or folder of this model elsewhere, one sentence each."""
     lines = _remarks_on_file(model) if to == "ldm" else []
     if "UNet" in model.parts and "VAE" not in model.parts:
-        lines.append("there is no VAE in it: choose one in the program that opens it, or add one with --vae FILE")
+        lines.append("there is no VAE in it: choose one in the program that opens it, or add one with vae=FILE")
     if foreign := model.foreign_text_encoder:
         lines.append(
             f"its text encoder ({len(foreign)} tensors, such as {foreign[0]}) is one that other programs do not know:"
@@ -132,13 +132,13 @@ def _remarks_on_file(model: Model) -> list[str]:
         shift = model.facts.scheduler.get("flow_shift", 1.0)
         lines.append(
             "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
-            f" with shift {shift:g}); only a folder tells them (--to diffusers)"
+            f" with shift {shift:g}); only a folder tells them (to=diffusers)"
         )
     lines += [model.family.remarks[prediction]] if prediction and prediction in model.family.remarks else []
     if model.unconditional != usual:
         lines.append(
             f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
-            " only a folder tells them (--to diffusers)"
+            " only a folder tells them (to=diffusers)"
         )
     return lines
 
@@ -174,11 +174,11 @@ def single_names(model: Model) -> State:
 
 
 def _taken(path: Path) -> Fault:
-    return Fault("CLI05", f"{path} exists already", fix="name another place, or --force to replace it")
+    return Fault("CLI05", f"{path} exists already", fix="name another place, or force=true to replace it")
 
 
 def _foreign(path: Path) -> str:
-    """Why not even `--force` replaces a folder; empty for what an export wrote whole, and for an empty one.
+    """Why not even `force` replaces a folder; empty for what an export wrote whole, and for an empty one.
 
     What it wrote it has listed in a file of its own there, so that nothing of anybody else's goes with it.
     """

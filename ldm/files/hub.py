@@ -66,7 +66,7 @@ def _require_hub(name: str, repository: str) -> None:
             f'cannot find the model "{name}"',
             why=f"no such folder, not in the cache on this machine, and {reason}",
             fix=f"on a machine with internet: hf download {repository} --local-dir models/{repository.split('/')[1]}\n"
-            "then give that folder instead of the name; or start from a file: --init-from FILE",
+            "then give that folder instead of the name; or start from a file: model.params.ckpt_path=FILE",
         )
 
 

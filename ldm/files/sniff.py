@@ -161,7 +161,7 @@ def bare_pickle(path: Path, objects: str = "a bare Python pickle") -> Fault:
         f"{path} holds {objects} and was not opened",
         why="opening such a file runs code from it",
         fix="take a .safetensors file of the same model; or if you trust where it came from:\n"
-        f"python -m lun.convert {quoted(path, path.with_suffix('.safetensors'))} --to ldm --trust-pickle",
+        f"convert {quoted(path, path.with_suffix('.safetensors'))} with trust_pickle=true",
     )
 
 

@@ -92,7 +92,7 @@ def narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
             "MOD07",
             f"{name} does not fit into {DTYPES[dtype].lower()}",
             why=f"its largest number is {tensor.abs().max().item():.3g}, the largest there is {torch.finfo(dtype).max}",
-            fix="--dtype bf16, or --dtype fp32",
+            fix="dtype=bf16, or dtype=fp32",
         )
     return result
 
@@ -106,7 +106,7 @@ def require_space(folder: Path, size: int, what: str) -> None:
         raise Fault(
             "DSK01",
             f"not enough space for {what}: it needs {readable_size(size)}, {readable_size(free)} are free in {folder}",
-            fix="make room, name another disk, or store half as much with --dtype fp16",
+            fix="make room, name another disk, or store half as much with dtype=fp16",
         )
 
 

@@ -39,7 +39,7 @@ def choose_weights(state: State, ema: bool | None, source: str) -> ChosenWeights
     raw = {key: value for key, value in state.items() if not key.startswith(EMA)}
     if ema is False or not holds_average(state):
         if ema:
-            raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="--no-ema, or leave --ema out")
+            raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="ema=false, or leave ema=true out")
         return ChosenWeights(raw, averaged=0)
     chosen, count, kept = dict(raw), 0, []
     networks = {key.split(".")[0] for key in raw if averaged_name(key) in state}
@@ -60,5 +60,5 @@ def averaged_name(key: str) -> str:
 def _fitting(key: str, average: torch.Tensor, raw: torch.Tensor, source: str) -> torch.Tensor:
     if average.numel() != raw.numel():
         why = f"{key} is {list(raw.shape)}, its average {list(average.shape)}"
-        raise Fault("MOD03", f"the averaged weights in {source} do not fit its weights", why=why, fix="--no-ema")
+        raise Fault("MOD03", f"the averaged weights in {source} do not fit its weights", why=why, fix="ema=false")
     return average.reshape(raw.shape)

@@ -113,7 +113,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
                 "MOD06",
                 "the autoencoder got no weights; training would start from noise",
                 where=f"{where}.ckpt_path",
-                fix=f"--init-from FILE, or on purpose: {where}.from_scratch=true",
+                fix=f"model.params.ckpt_path=FILE, or on purpose: {where}.from_scratch=true",
             )
         if self.ckpt_path:
             find_source(self.ckpt_path, "vae")

@@ -78,5 +78,6 @@ def _another(change: str) -> Fault:
         "the optimizer's stored state does not fit this configuration",
         where="model.params.optimizer_config, model.params",
         why=change,
-        fix="the setting of the run's configs/resolved.yaml; or a new run from its weights: --init-from FILE",
+        fix="the setting of the run's configs/resolved.yaml; or a new run from its weights: "
+        "model.params.ckpt_path=FILE",
     )

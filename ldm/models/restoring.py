@@ -16,7 +16,7 @@ def restore(model: TrainedModel, state: State, source: str, averaged: bool | Non
     """
     takes_average = holds_average(state) if averaged is None else averaged
     if takes_average and not holds_average(state):
-        raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="--raw, or leave --ema out")
+        raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="weights=raw, or leave ema=true out")
     model.resumed = True
     model.configure_model()
     own = model.state_dict()

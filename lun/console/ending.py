@@ -17,6 +17,7 @@ from lun.console.blame import fault_of
 from lun.console.disk import disk_fault
 from lun.console.early_signals import ended_by_signals
 from lun.console.environment import OURS, missing
+from lun.console.flags import with_flags
 from lun.loop.deadline import END_SECONDS, end_within
 from lun.run_dir.directory import VARIABLE
 from lun.run_dir.record import versions
@@ -80,7 +81,7 @@ def _flush() -> None:
 def _told(faults: list[Fault]) -> int:
     report.show(faults)
     for fault in faults:
-        log.to_file_alone(fault.render())
+        log.to_file_alone(with_flags(fault.render()))
     if os.environ.get("LUN_DEBUG") == "1":
         traceback.print_exc()
     return report.exit_code_of(faults)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from ldm.errors import Fault
+from lun.console.flags import with_flags
 from lun.console.log import CONTROL
 from lun.program import as_started
 
@@ -21,7 +22,7 @@ def show(faults: Sequence[Fault], kind: str = "error", stream: TextIO | None = N
     """Print each fault to `stream` (standard error), coloured on a terminal unless NO_COLOR is set."""
     stream = sys.stderr if stream is None else stream
     for fault in faults:
-        text = CONTROL.sub("?", as_started(fault.render(kind)))
+        text = CONTROL.sub("?", as_started(with_flags(fault.render(kind))))
         with suppress(OSError):  # nobody reads any more, and the exit code says it as well
             print(_coloured(text, kind) if _takes_colour(stream) else text, file=stream)
 

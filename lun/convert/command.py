@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.console.flags import with_flags
 from lun.convert.arguments import USAGE, ConvertArguments, parse
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _start(arguments: ConvertArguments) -> int:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
     for line in remarks(model, wish.to):
-        log.info("note     %s", line)
+        log.info("note     %s", with_flags(line))
     return 0
 
 

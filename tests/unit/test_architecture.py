@@ -300,6 +300,25 @@ def test_each_class_name_stands_for_one_class() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_the_library_names_no_flag_of_a_command() -> None:
+    """A `Fault` of `ldm` names the setting; `lun.console.flags` words how a command changes it."""
+    strings = [
+        (module, node.lineno, node.value)
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    flags = {text for module, _, text in strings if module.startswith("lun.") and re.fullmatch(r"--[a-z][\w-]+", text)}
+    assert {"--init-from", "--trust-pickle", "--force"} <= flags
+    assert [
+        f"{module}:{line} {flag}"
+        for module, line, text in strings
+        if module.startswith("ldm")
+        for flag in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)
+        if flag in flags
+    ] == []
+
+
 OWNERS = {
     "os.replace": "ldm.files.replacing",
     "os.fsync": "ldm.files.replacing",

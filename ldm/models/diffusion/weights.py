@@ -264,6 +264,6 @@ def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") ->
         f"the {' and the '.join(names)} got no weights; training would start from noise",
         where=", ".join(parts[name].setting for name in names),
         why=why,
-        fix="--init-from FILE, or ckpt_path in the part's params, or on purpose: "
+        fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "
         + " ".join(f"{parts[name].setting}.params.from_scratch=true" for name in names),
     )

@@ -120,4 +120,4 @@ def test_a_hub_id_offline_is_a_fault_at_once_that_names_both_ways_out() -> None:
     assert caught.value.id == "MOD01"
     assert "HF_HUB_OFFLINE" in caught.value.why
     assert "hf download no-such-organisation/no-such-model --local-dir" in caught.value.fix
-    assert "--init-from FILE" in caught.value.fix
+    assert "model.params.ckpt_path=FILE" in caught.value.fix
