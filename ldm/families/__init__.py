@@ -1,1 +1,1 @@
-"""Which Stable Diffusion a set of tensors is, and what that says about its networks."""
+"""One record a family of models, and which family a set of tensors belongs to."""

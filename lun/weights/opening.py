@@ -66,9 +66,10 @@ def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
     _tell_choice(choice, holds_average(content.state))
     state = compvis_names(choice.state, str(file))
     unet = unet_of(state)
-    model = Model(state, family_of(unet, str(file)) if unet else None, str(file))
     run = RunDirectory.around(file, "checkpoints")
-    facts = (_facts_of_run(run) if run else None) or _facts_of_file(model, content, file)
+    of_run = _facts_of_run(run) if run else None  # first: the run's own code may register the family of its network
+    model = Model(state, family_of(unet, str(file)) if unet else None, str(file))
+    facts = of_run or _facts_of_file(model, content, file)
     if run:
         metadata = run_metadata(run.path, _step(content), "ema" if choice.averaged else "raw")
         facts = replace(facts, metadata=metadata)

@@ -19,8 +19,6 @@ from ldm.keys.parts import split_parts
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.util import Recipe
 
-PIXELS = 8  # per latent, a side
-
 
 def build_published(model: Model) -> LatentDiffusion:
     """A `LatentDiffusion` with the weights of `model`, in evaluation mode.
@@ -34,7 +32,7 @@ def build_published(model: Model) -> LatentDiffusion:
         first_stage_config=_first_stage(vae),
         cond_stage_config=_cond_stage(model, family),
         unet_config=_unet(model, family),
-        image_size=pixels // PIXELS,
+        image_size=pixels // 2 ** (len(vae["block_out_channels"]) - 1),
         channels=vae["latent_channels"],
         objective=family.objective(model.facts),
         scale_factor=model.facts.scale_factor or vae["scaling_factor"],

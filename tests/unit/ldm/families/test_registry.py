@@ -1,12 +1,17 @@
 """Families told from names and shapes, and never guessed."""
 
+from dataclasses import replace
+from importlib.metadata import EntryPoint, EntryPoints
+
 import pytest
 import torch
 from torch import Tensor
 
+from ldm.errors import Fault
+from ldm.families import registry
 from ldm.families.part_names import named_parts, text_encoders
 from ldm.families.record import Variant
-from ldm.families.registry import variant_of
+from ldm.families.registry import SHIPPED, family_of, known_families, register, variant_of
 from ldm.families.sd1 import SD1_BASE, SD1_INPAINTING
 from ldm.families.sd2 import SD2_BASE, SD2_INPAINTING
 from ldm.families.sdxl import SDXL_BASE, SDXL_INPAINTING, SDXL_REFINER
@@ -86,3 +91,52 @@ def test_a_stranger_is_no_part() -> None:
     parts = split_parts({"layers.0.weight": torch.ones(1)})
     assert named_parts(parts) == ()
     assert list(parts.rest) == ["layers.0.weight"]
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families that a test registers are known in it alone."""
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "_installed", lambda: ())
+
+
+def claims(state: dict[str, Tensor]) -> bool:
+    return "mine" in state
+
+
+MINE = replace(
+    SHIPPED[0],
+    name="mine",
+    title="Mine",
+    variants=(),
+    built_like=claims,
+    network=replace(SHIPPED[0].network, recognises=claims),
+)
+
+
+def test_a_registered_family_is_known_and_recognised_beside_the_shipped_ones(own: None) -> None:
+    assert register(MINE) is MINE
+    assert known_families() == (*SHIPPED, MINE)
+    assert family_of({"mine": torch.ones(1)}, "x") is MINE
+
+
+def test_a_network_that_two_families_claim_is_refused_by_both_their_names(own: None) -> None:
+    register(MINE)
+    register(replace(MINE, name="other", title="Other"))
+    with pytest.raises(Fault, match="x could be Mine and Other"):
+        family_of({"mine": torch.ones(1)}, "x")
+
+
+def test_a_family_takes_no_shipped_name(own: None) -> None:
+    with pytest.raises(Fault, match="the name sd1 of a family is taken"):
+        register(replace(MINE, name="sd1"))
+
+
+@pytest.mark.parametrize("value", ["no.such.module:FAMILY", "ldm.families.sd1:NONE", "ldm.families.sd1:HEADS"])
+def test_an_installed_family_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    entries = EntryPoints([EntryPoint("theirs", value, registry.GROUP)])
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries.select(group=group))
+    monkeypatch.setattr(registry, "_installed", registry._installed.__wrapped__)
+    with pytest.raises(Fault) as caught:
+        known_families()
+    assert caught.value.id == "CFG04" and "theirs" in str(caught.value)

@@ -1,0 +1,36 @@
+"""Seams, tried from outside: a module of one's own in the drawer `lun/local`, and nothing edited in ldm or lun."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from support.runs import make_pictures
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def drawer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a module of this folder into the drawer of a new working directory, as `lun.local.NAME`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LUN_THREADS", "1")
+    place = tmp_path / "lun" / "local"
+    place.mkdir(parents=True)
+    return lambda name: shutil.copy(Path(__file__).with_name(f"{name}.py"), place) and None
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Callable[..., str]:
+    """Writes the smallest run's config with other parameters of the model and gives its path."""
+
+    def write(**params: object) -> str:
+        config = yaml.safe_load((ROOT / "tests" / "fixtures" / "tiny.yaml").read_text("utf-8"))
+        config["model"]["params"] |= params
+        config["data"]["params"]["train"]["params"]["data_root"] = str(make_pictures(tmp_path / "pictures", 4))
+        file = tmp_path / "own.yaml"
+        file.write_text(yaml.safe_dump(config), "utf-8")
+        return str(file)
+
+    return write
