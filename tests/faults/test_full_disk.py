@@ -135,6 +135,38 @@ def test_a_folder_that_goes_in_the_middle_of_a_run(
     trial.clear()
 
 
+def renamed(run: Path) -> Path:
+    return run.rename(run.with_name("renamed"))
+
+
+def moved_to_another_disk(run: Path) -> Path:
+    """As people do whose disk fills: a link stays in the place."""
+    moved = Path(shutil.move(run, run.parents[1] / "elsewhere"))
+    run.symlink_to(moved)
+    return moved
+
+
+@pytest.mark.parametrize("happens", [renamed, moved_to_another_disk])
+def test_a_run_that_is_moved_while_it_trains_ends_well_where_it_began(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Path], Path]
+) -> None:
+    """And what it had saved before is whole where it was moved to."""
+    advance, places = Position.advance, []
+
+    def advanced(self: Position, examples: int) -> None:
+        advance(self, examples)
+        if self.step == 3:
+            run = trial.newest()
+            places.extend([run, happens(run)])
+
+    monkeypatch.setattr(Position, "advance", advanced)
+    assert trial.run(Disk(trial.folder))[1] == 0
+    began, moved = places
+    assert differences(trial.straight, final_state(began)) == []
+    assert unreadable(moved / "checkpoints/every-2k-steps.ckpt") is None
+    trial.clear()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 64 MB, where one may be mounted."""

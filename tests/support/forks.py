@@ -104,6 +104,13 @@ class Program:
             return ""
         return self.output.read_bytes()[self._began :].decode(errors="replace")
 
+    def listens(self) -> bool:
+        """Whether it catches SIGTERM by now, which it does from its first import on."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+        return False
+
     def send(self, number: signal.Signals, group: bool = False) -> None:
         (os.killpg if group else os.kill)(self.pid, number)
 

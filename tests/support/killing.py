@@ -87,6 +87,7 @@ class Killed:
 
     def end(self, program: Program) -> signal.Signals | None:
         """Send a signal at a random moment, to the program or to its group; None if it has ended before."""
+        program.until(program.listens)
         number = self.chance.choice(self.ends.signals)
         group = number != signal.SIGKILL and self.chance.random() < 0.5
         if self.chance.random() < self.ends.in_saves:
