@@ -1,50 +1,152 @@
-"""What a dataset may offer beyond its examples, all of it without opening a picture.
+"""What a dataset is: two members that it has to have, and those that it may have besides.
 
-sizes()        (n, 2) integers: width and height of each picture, upright
-repeats()      (n,) integers: how often each is read in one epoch
-weights()      (n,) numbers: how much each counts in the loss; None: all alike
-path(index)    the file of one picture, for messages
-example(index, draws, size=None)   cut to size (width, height) where one is asked for
-placement(index, flipped, size=None)   `original_size`, `crop` and `target_size` of one example, for those from a cache
-fingerprint()  what tells the dataset from another
+A class needs `__len__` and one of `example(index, draws)` and `__getitem__(index)`; it inherits nothing. Each optional
+member makes something possible, and nothing in this program asks for a class instead:
+
+    example(.., size=None), sizes      buckets
+    picture, flipped, caption,
+    preparation                        latents from a cache
+    settled_captions,
+    captions_settled                   text states from a cache
+    repeats, weights                   how often and how much an example counts
+    path                               names in messages, and whether validation reads what training reads
+    tags, caption                      tag counts in exported weights
+    fingerprint                        whether a resumed run reads the same data
+    placement                          SDXL's size conditioning of cached latents
 """
 
+import hashlib
 import inspect
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.example import Example
+from lun.data.metadata.tag_column import TagColumn
 from lun.data.order.law import Size
 
 
-class Offers:
-    """The optional side of a dataset's contract; raises `Fault` DAT08 where what is offered makes no sense."""
+class ImageDataset(Protocol):
+    """The least that is trained on; a dataset without random choices has `__getitem__(index)` in place of `example`."""
+
+    def __len__(self) -> int: ...
+
+    def example(self, index: int, draws: Draws) -> Mapping[str, Any]:
+        """`image` (h, w, 3) in [-1, 1] and `caption`; all random choices come from `draws`"""
+
+
+class FullDataset(Protocol):
+    """Every member that is asked for, of a dataset of n examples. None but `example` may open a picture's pixels."""
+
+    def __len__(self) -> int: ...
+
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
+        """as of `ImageDataset`; with `size` (width, height) the picture is cut to it"""
+
+    def sizes(self) -> NDArray[np.integer[Any]]:
+        """(n, 2) width and height of each picture, upright; 0 where it cannot be read"""
+
+    def repeats(self) -> NDArray[np.integer[Any]]:
+        """(n,) how often each example is read in one epoch, at least once"""
+
+    def weights(self) -> NDArray[np.floating[Any]] | None:
+        """(n,) how much each example counts in the loss; None: all alike"""
+
+    def path(self, index: int) -> Path | str:
+        """the file of an example; a str is any name that no other example has"""
+
+    def paths(self) -> Sequence[str]:
+        """(n,) `path` of all of them, absolute, where that is faster"""
+
+    def files(self, index: int) -> Iterable[Path]:
+        """every file that the pixels come from, where there are more than `path`"""
+
+    def fingerprint(self) -> str:
+        """a hash that changes with the examples and their order"""
+
+    def tags(self) -> TagColumn | Sequence[Sequence[str]]:
+        """(n,) the tags of each example, before any rule or draw"""
+
+    def caption(self, index: int, draws: Draws | None = None) -> str:
+        """the caption as `draws` decide; without them nothing is left to chance"""
+
+    def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+        """what of an example its pixels decide: `image`, `mask`, sizes"""
+
+    def flipped(self, draws: Draws) -> bool:
+        """whether an example with these draws is mirrored"""
+
+    def preparation(self) -> str:
+        """what the pixels depend on besides the file, the mirroring and `size`"""
+
+    def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+        """`original_size`, `crop` and `target_size` of an example, for those from a cache"""
+
+    def settled_captions(self, index: int) -> Sequence[str]:
+        """the captions of an example that come up word for word time and again"""
+
+    @property
+    def captions_settled(self) -> bool:
+        """whether there are no captions but those"""
+
+
+MEMBERS = tuple(name for name in vars(FullDataset) if not name.startswith("_"))
+"""The names of all members but `__len__`."""
+
+CACHED_LATENTS = ("picture", "flipped", "caption", "preparation")
+"""Members that tell what of an example is pixels, which a cache keeps, from what is drawn anew."""
+
+
+class DatasetAccess:
+    """Any dataset with the answers of `FullDataset`, computed or empty where it does not give them itself.
+
+    Raises `Fault` DAT08 where an answer makes no sense.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
-        self.draws_itself = hasattr(dataset, "example")
+        self.draws_itself = self.has("example")
         self.cuts = self.draws_itself and "size" in inspect.signature(dataset.example).parameters
         self._sizes: np.ndarray | None = None
 
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def has(self, *members: str) -> bool:
+        """Whether the dataset itself has all of these members."""
+        return all(hasattr(self.dataset, name) for name in members)
+
     @property
     def name(self) -> str:
+        """The import path of its class."""
         return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
 
-    def read(self, index: int, draws: Draws, size: Size | None) -> Mapping[str, Any]:
+    @property
+    def title(self) -> str:
+        """What a person calls it: the name of its folder, else of its class."""
+        root = getattr(self.dataset, "root", None)
+        return root.name if isinstance(root, Path) else type(self.dataset).__qualname__
+
+    def read(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
+        """Example number `index` as `draws` decide, cut to `size` (width, height) where one is given."""
         if not self.draws_itself:
-            found: Mapping[str, Any] = self.dataset[index]
+            example: Mapping[str, Any] = self.dataset[index]
         elif size is None:
-            found = self.dataset.example(index, draws)
+            example = self.dataset.example(index, draws)
         else:
-            found = self.dataset.example(index, draws, size=size)
-        return found
+            example = self.dataset.example(index, draws, size=size)
+        return example
 
     def sizes(self) -> np.ndarray:
         """(n, 2) width and height. Raises `Fault` CFG08 if the dataset cannot serve buckets."""
-        if not self.cuts or not hasattr(self.dataset, "sizes"):
+        if not self.cuts or not self.has("sizes"):
             raise Fault(
                 "CFG08",
                 f"{self.name} cannot be read in buckets",
@@ -54,34 +156,83 @@ class Offers:
             )
         if self._sizes is None:
             # 0 says that a file cannot be read: it is put with the squares, and replaced when it comes up.
-            self._sizes = np.maximum(self._column("sizes", (len(self.dataset), 2), 0), 1)
+            self._sizes = np.maximum(self._column("sizes", (len(self), 2), 0), 1)
         return self._sizes
 
     def repeats(self) -> np.ndarray | None:
         """(n,) int64, or None where every example is read once."""
-        if not hasattr(self.dataset, "repeats"):
+        if not self.has("repeats"):
             return None
-        times = self._column("repeats", (len(self.dataset),), 1)
+        times = self._column("repeats", (len(self),), 1)
         return None if (times == 1).all() else times
 
     def weights(self) -> np.ndarray | None:
         """(n,) float32, or None where all count alike."""
-        if not hasattr(self.dataset, "weights") or self.dataset.weights() is None:
+        if not self.has("weights") or self.dataset.weights() is None:
             return None
-        return self._column("weights", (len(self.dataset),), 0).astype(np.float32)
+        return self._column("weights", (len(self),), 0).astype(np.float32)
 
     def path(self, index: int) -> str:
         """A name for one example: its file where the dataset tells it."""
-        return str(self.dataset.path(index)) if hasattr(self.dataset, "path") else f"example {index}"
+        return str(self.dataset.path(index)) if self.has("path") else f"example {index}"
+
+    def paths(self) -> Sequence[str] | None:
+        """(n,) what tells each example from those of other datasets; None where nothing does."""
+        if self.has("paths"):
+            paths: Sequence[str] = self.dataset.paths()
+            return paths
+        if not self.has("path"):
+            return None
+        return [_absolute(self.dataset.path(index)) for index in range(len(self))]
+
+    def files(self, index: int) -> list[Path]:
+        """The files that the pixels of an example come from; empty for one without."""
+        if self.has("files"):
+            return [Path(file) for file in self.dataset.files(index)]
+        own = self.dataset.path(index) if self.has("path") else None
+        return [own] if isinstance(own, Path) else []
+
+    def fingerprint(self) -> str:
+        """The dataset's own, else that of its class and length."""
+        if self.has("fingerprint"):
+            return str(self.dataset.fingerprint())
+        return hashlib.sha256(f"{self.name}/{len(self)}".encode()).hexdigest()
+
+    def tags(self) -> TagColumn | None:
+        """The tags of every example; None where the dataset has none."""
+        tags = self.dataset.tags() if self.has("tags") else None
+        if tags is None or isinstance(tags, TagColumn):
+            return tags
+        column = TagColumn.of(tags)
+        if len(column) != len(self):
+            raise self._senseless("tags", f"tags of {len(column)} examples", f"return those of {len(self)} examples")
+        return column
+
+    def tag_counts(self) -> Counter[str]:
+        """How many examples have each tag."""
+        tags = self.tags()
+        return Counter() if tags is None else tags.counts()
+
+    def settled_captions(self, index: int) -> Sequence[str]:
+        """The captions of an example that do not change from access to access; none where that is not told."""
+        captions: Sequence[str] = self.dataset.settled_captions(index) if self.has("settled_captions") else ()
+        return captions
+
+    @property
+    def captions_settled(self) -> bool:
+        return bool(getattr(self.dataset, "captions_settled", False))
 
     def _column(self, name: str, shape: tuple[int, ...], least: int) -> np.ndarray:
-        found = np.asarray(getattr(self.dataset, name)())
-        if found.shape != shape or not np.isfinite(found).all() or (found < least).any():
-            raise Fault(
-                "DAT08",
-                f"{name}() of the dataset makes no sense",
-                where=self.name,
-                why=f"shape {found.shape}, least value {found.min() if found.size else 'none'}",
-                fix=f"return {shape} finite numbers of at least {least}",
-            )
-        return found if name == "weights" else found.astype(np.int64)
+        column = np.asarray(getattr(self.dataset, name)())
+        if column.shape != shape or not np.isfinite(column).all() or (column < least).any():
+            why = f"shape {column.shape}, least value {column.min() if column.size else 'none'}"
+            raise self._senseless(name, why, f"return {shape} finite numbers of at least {least}")
+        return column if name == "weights" else column.astype(np.int64)
+
+    def _senseless(self, member: str, why: str, fix: str) -> Fault:
+        return Fault("DAT08", f"{member}() of the dataset makes no sense", where=self.name, why=why, fix=fix)
+
+
+def _absolute(path: Path | str) -> str:
+    """Where a file lies, links in its folder followed; a str is no file and stays what it is."""
+    return os.path.join(os.path.realpath(path.parent), path.name) if isinstance(path, Path) else path

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.dataset_protocol import Offers
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.example import Example
 from lun.data.order.law import Key, Size
 
@@ -25,8 +25,8 @@ class Keyed(Dataset[Example]):
     def __init__(self, dataset: Any, seed: int) -> None:
         self.dataset = dataset
         self.seed = seed
-        self.offers = Offers(dataset)
-        self.weights = self.offers.weights()
+        self.access = DatasetAccess(dataset)
+        self.weights = self.access.weights()
         self.checked = False
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Keyed(Dataset[Example]):
     def __getitem__(self, key: Key) -> Example:
         """The example at `key.example` for `key.slot`. Raises `Fault` DAT08 if the dataset returns something else."""
         slot, index, size = Key(*key)
-        found = self.offers.read(index, Draws(self.seed, slot), size)
+        found = self.access.read(index, Draws(self.seed, slot), size)
         if not self.checked:
             check_example(found, self._origin(index))
             self.checked = True
@@ -58,14 +58,14 @@ class Keyed(Dataset[Example]):
 
     def _tell_sizes(self, example: Example, size: Size, index: int) -> None:
         """What SDXL is told of a picture, height before width; a dataset that knows better says so itself."""
-        own = self.offers.sizes()[index]
+        own = self.access.sizes()[index]
         width, height = int(own[0]), int(own[1])
         example.setdefault("original_size", (height, width))
         example.setdefault("target_size", (size[1], size[0]))
         example.setdefault("crop", centre_crop((width, height), size))
 
     def _origin(self, index: int) -> str:
-        return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}, index {index}"
+        return f"{self.access.name}, index {index}"
 
 
 def centre_crop(picture: Size, size: Size) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The user's own folder of images with captions."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from inspect import signature
@@ -33,8 +34,9 @@ from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.compose import Composer, one_of, split_tags
-from lun.data.metadata.params import CaptionParams, MetadataParams, checked
+from lun.data.metadata.params import CaptionParams, MetadataParams, merged_rules
 from lun.data.metadata.rows import MOST_REPEATS
+from lun.data.metadata.tag_column import TagColumn
 
 
 @configurable
@@ -96,7 +98,7 @@ class Local:
         self.default_caption = default_caption or ""
         self.times = repeats
         self.folder_weights = folder_weights or {}
-        self.rules = _rules(metadata_params, captions)
+        self.rules = merged_rules(metadata_params, captions)
         choice = SelectionCriteria(
             rules=self.rules,
             layout=layout,
@@ -123,7 +125,7 @@ class Local:
         """Raise the `Fault` of params that no folder could mend."""
         given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
         _check(*(given[name] for name in ("size", "interpolation", "flip_p", "limit_images", "repeats", "icc")))
-        _rules(given["metadata_params"], given["captions"])
+        merged_rules(given["metadata_params"], given["captions"])
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -235,6 +237,17 @@ class Local:
         """The file of image `index`."""
         return self.root / self.name(index)
 
+    def paths(self) -> list[str]:
+        """The files of all images, links in the root's own path followed."""
+        root = os.path.realpath(self.root)
+        return [os.path.join(root, name) for name in self.names()]
+
+    def tags(self) -> TagColumn | None:
+        """The tags of descriptions, before any rule; None where there are only captions."""
+        if not len(self.table.tags.values):
+            return None
+        return TagColumn(self.table.words, self.table.tags.take(self.rows))
+
     def file_bytes(self) -> NDArray[np.int64]:
         """(n,) size of each image's file; -1 for one that cannot be looked at."""
         return self._states[:, 0]
@@ -286,16 +299,6 @@ class Local:
         for path, size, repeats in sorted(facts):
             digest.update(path.encode("utf-8", "surrogatepass") + f"\0{size}\0{repeats}\n".encode())
         return digest.hexdigest()
-
-
-def _rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Both maps in one. Raises `Fault` CFG08 where they say different things."""
-    found = checked(metadata, MetadataParams, "metadata_params")
-    for key, value in checked(captions, CaptionParams, "captions").items():
-        if found.get(key, value) != value:
-            raise Fault("CFG08", f"{key} stands in metadata_params and in captions", why="with different values")
-        found[key] = value
-    return found
 
 
 def _check(

@@ -14,14 +14,14 @@ from ldm.cpus import available_cpus
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.position import Position
-from ldm.util import Recipe, instantiate_from_config
+from ldm.util import Recipe
+from lun.data.building import build_dataset
 from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.settings import Cache, CacheSettings
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.embedder import CachedText
 from lun.data.cache.text.encoder import TextEncoder
-from lun.data.dataset_protocol import Offers
-from lun.data.hooks import call_hooks
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, loader_settings
 from lun.data.order.bucket_table import BucketTable, assign
@@ -115,7 +115,7 @@ class DataModuleFromConfig(LightningDataModule):
                     where=f"data.params.{split}",
                     fix=f"data.params.{split}: {{target: lun.data.local.Local, params: {{data_root: DIR}}}}",
                 )
-            self.datasets[split] = _built(self.recipes[split], split)
+            self.datasets[split] = build_dataset(self.recipes[split], split)
         return self.datasets[split]
 
     def setup(self, stage: str | None = None) -> None:
@@ -129,15 +129,15 @@ class DataModuleFromConfig(LightningDataModule):
         """Examples in one epoch of training, repeats and resolutions counted."""
         if self.buckets is not None:
             return self.table("train").n
-        repeats = Offers(self.dataset("train")).repeats()
+        repeats = DatasetAccess(self.dataset("train")).repeats()
         return len(self.dataset("train")) if repeats is None else int(repeats.sum())
 
     def table(self, split: str) -> BucketTable:
         """Which example of `split` goes into which bucket."""
         assert self.buckets is not None
         if split not in self._tables:
-            offers = Offers(self.dataset(split))
-            self._tables[split] = assign(offers.sizes(), offers.repeats() if split == "train" else None, self.buckets)
+            access = DatasetAccess(self.dataset(split))
+            self._tables[split] = assign(access.sizes(), access.repeats() if split == "train" else None, self.buckets)
         return self._tables[split]
 
     def law(self) -> Law:
@@ -152,7 +152,7 @@ class DataModuleFromConfig(LightningDataModule):
             if self.has(split):
                 log.info("note: data.params.%s is not read: a run trains and validates", split)
         if self.buckets is not None:
-            for line in self.table("train").lines(self.global_batch, Offers(self.dataset("train")).path):
+            for line in self.table("train").lines(self.global_batch, DatasetAccess(self.dataset("train")).path):
                 log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
 
     def cache_moments(self, encoder: LatentEncoder, share: Share) -> None:
@@ -173,7 +173,7 @@ class DataModuleFromConfig(LightningDataModule):
     @property
     def captions_settled(self) -> bool:
         """Whether no access gives a caption that `cache_text` did not see."""
-        return all(getattr(dataset, "captions_settled", False) for dataset in self._fitted())
+        return all(DatasetAccess(dataset).captions_settled for dataset in self._fitted())
 
     def _fitted(self) -> list[Any]:
         return [self.dataset(split) for split in _SPLITS["fit"] if self.has(split)]
@@ -201,10 +201,10 @@ class DataModuleFromConfig(LightningDataModule):
     def files(self, micro: int | None = None) -> list[str]:
         """The pictures that this rank reads in the step at work: those of one micro-batch, or all."""
         assert self.position is not None
-        start, offers = self._law.beginning(self.position.slot), Offers(self.dataset("train"))
+        start, access = self._law.beginning(self.position.slot), DatasetAccess(self.dataset("train"))
         micros = range(self.window.accumulate) if micro is None else [micro]
         places = (place for number in micros for place in self.window.places(start, number))
-        return [offers.path(self._law.key(place).example) for place in places]
+        return [access.path(self._law.key(place).example) for place in places]
 
     def fingerprint(self) -> str:
         """What tells the training set from another: the dataset's own, else its class and length."""
@@ -213,10 +213,7 @@ class DataModuleFromConfig(LightningDataModule):
         return self._own_fingerprint()
 
     def _own_fingerprint(self) -> str:
-        train = self.dataset("train")
-        if hasattr(train, "fingerprint"):
-            return str(train.fingerprint())
-        return hashlib.sha256(f"{type(train).__module__}.{type(train).__qualname__}/{len(train)}".encode()).hexdigest()
+        return DatasetAccess(self.dataset("train")).fingerprint()
 
     def state_dict_of_data(self) -> dict[str, int | str]:
         """What a resumed run compares with its own: a slot means the same example only while these stay equal."""
@@ -282,7 +279,7 @@ def _refuse_repeats(recipes: Mapping[str, Recipe]) -> None:
 
 def _examples(dataset: Any) -> int | np.ndarray:
     """How many examples an epoch has, or the index of each where some are repeated."""
-    repeats = Offers(dataset).repeats()
+    repeats = DatasetAccess(dataset).repeats()
     if repeats is not None and repeats.sum() > _LONGEST_EPOCH:
         raise Fault(
             "CFG08",
@@ -291,27 +288,3 @@ def _examples(dataset: Any) -> int | np.ndarray:
             fix="data.params.train.params.repeats=1, or fewer repeats in names of folders and in descriptions",
         )
     return len(dataset) if repeats is None else np.repeat(np.arange(len(dataset)), repeats)
-
-
-def _built(recipe: Recipe, split: str) -> Any:
-    try:
-        dataset = instantiate_from_config(recipe)
-    except Fault as fault:
-        fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
-        raise
-    call_hooks(dataset)
-    if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
-        raise Fault(
-            "DAT08",
-            f"{recipe['target']} is no data set",
-            where=f"data.params.{split}",
-            why="a data set has __len__ and __getitem__(index) or example(index, draws)",
-        )
-    if len(dataset) == 0:
-        raise Fault(
-            "DAT02",
-            "0 images, so there is nothing to train on",
-            where=f"data.params.{split}",
-            why=f"{recipe['target']} has length 0",
-        )
-    return dataset

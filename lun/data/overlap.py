@@ -1,32 +1,27 @@
 """Whether validation looks at pictures that training learns from."""
 
 import logging
-import os
 from typing import Any
 
 import numpy as np
 
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.index.store import path_keys
-from lun.data.local import Local
 
 log = logging.getLogger(__name__)
 
 
-def count_overlap(first: Local, second: Local) -> int:
-    """How many files both data sets read."""
-    return len(np.intersect1d(_files(first), _files(second)))
-
-
-def _files(data: Local) -> np.ndarray:
-    root = os.path.realpath(data.root)
-    return path_keys(os.path.join(root, name) for name in data.names())
+def count_overlap(first: Any, second: Any) -> int:
+    """How many examples both datasets read; 0 where one of them does not tell its paths."""
+    paths = DatasetAccess(first).paths(), DatasetAccess(second).paths()
+    if paths[0] is None or paths[1] is None:
+        return 0
+    return len(np.intersect1d(path_keys(paths[0]), path_keys(paths[1])))
 
 
 def warn_of_overlap(train: Any, validation: Any) -> None:
-    """Warn where pictures of a validation set are trained on; sets of other classes are not judged."""
-    if not (isinstance(train, Local) and isinstance(validation, Local)):
-        return
-    shared = count_overlap(train, validation)
+    """Warn where pictures of a validation set (None: there is none) are trained on."""
+    shared = 0 if validation is None else count_overlap(train, validation)
     if shared:
         log.warning(
             "warning[DAT10]: %s of the %s images for validation are trained on; its loss says nothing of others\n"

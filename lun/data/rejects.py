@@ -64,7 +64,7 @@ class Replacing(Dataset[tuple[Example, list[Rejection]]]):
         raise met[0].fault
 
     def _rejection(self, index: int, fault: Fault) -> Rejection:
-        return Rejection(self.examples.offers.path(index), fault.why or fault.what, fault)
+        return Rejection(self.examples.access.path(index), fault.why or fault.what, fault)
 
 
 class RejectedList:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.local import Local
+from lun.inspect.view import DatasetView
 
 SHOWN = 10
 
@@ -34,8 +34,10 @@ class Change:
         return [piece.text for piece in self.written] != [piece.text for piece in self.seen]
 
 
-def changes_of(data: Local, seed: int) -> list[Change]:
+def changes_of(data: DatasetView, seed: int) -> list[Change]:
     """Of pictures spread evenly, as the first epoch of a run with `seed` would read them."""
+    if not data.access.has("written", "caption", "compose"):
+        return []
     step = max(1, len(data) // SHOWN)
     found = []
     for index in range(0, len(data), step):
@@ -46,11 +48,11 @@ def changes_of(data: Local, seed: int) -> list[Change]:
     return found[:SHOWN]
 
 
-def _change(data: Local, index: int, seed: int) -> Change:
-    text, tags = data.written(index)
-    seen = data.caption(index, Draws(seed, index))
-    before = [*tags, *_pieces(text, data.compose.separator if not tags else None)]
-    return Change(data.name(index), *compared(before, _pieces(seen, data.compose.separator)))
+def _change(data: DatasetView, index: int, seed: int) -> Change:
+    text, tags = data.dataset.written(index)
+    seen, separator = data.dataset.caption(index, Draws(seed, index)), data.dataset.compose.separator
+    before = [*tags, *_pieces(text, separator if not tags else None)]
+    return Change(data.name(index), *compared(before, _pieces(seen, separator)))
 
 
 def _pieces(text: str, separator: str | None) -> list[str]:

@@ -21,7 +21,7 @@ from lun.run_dir.claim import claim_folder, writing_into
 
 if TYPE_CHECKING:
     from lun.data.index.missing_data import Unusable
-    from lun.data.local import Local
+    from lun.inspect.view import DatasetView
 
 _ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
 
@@ -38,7 +38,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m lun.inspect", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", metavar="DIR", help="the data set")
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="the data set; without it, that of the configs")
     parser.add_argument("-b", "--base", nargs="+", default=[], metavar="YAML", help="configs whose data section counts")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, as for main.py")
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
@@ -54,7 +54,7 @@ def _inspect(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
-    folder = _folder(asked.output, asked.folder)
+    folder = _folder(asked.output, asked.folder or given.name)
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
     teller = logging.getLogger("lun.data.index.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words
@@ -81,7 +81,7 @@ def _folder(output: str | None, source: str) -> Path:
     return folder
 
 
-def _look(given: Given) -> tuple[Local | None, Unusable | None]:
+def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
     """The data set, where it can be looked at, and what training would refuse it for."""
     # This brings torch and Pillow along; whatever is wrong with the command line was told before.
     from lun.data.index.missing_data import Unusable
@@ -99,15 +99,15 @@ def _look(given: Given) -> tuple[Local | None, Unusable | None]:
         raise _of_this_command(fault) from fault
 
 
-def _report(given: Given, data: Local | None, refused: Unusable | None, folder: Path, kinds: set[str]) -> int:
-    from lun.inspect.rejected import write_rejected
+def _report(given: Given, data: DatasetView | None, refused: Unusable | None, folder: Path, kinds: set[str]) -> int:
+    from lun.inspect.rejected import rejected_rows, write_rejected
     from lun.inspect.write import write_report
 
     if data is not None:
         for line in write_report(given, data, folder, kinds):
             print(line)
     elif refused is not None:
-        count = write_rejected(folder / "rejected.csv", refused.selection, unreadable=[])
+        count = write_rejected(folder / "rejected.csv", rejected_rows(refused.selection))
         print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
     if refused is None:
         return 0

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.dataset_protocol import Offers
 from lun.data.images.decode import centre_box, decode
-from lun.data.local import Local
 from lun.data.order.bucket_table import assign
 from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets
 from lun.data.order.law import Key, Law, Order
+from lun.inspect.view import DatasetView
 
 SHOWN = 40
 DRAWS = 3
@@ -53,7 +51,7 @@ class Seen:
 
 
 def first_examples(
-    data: Local, seed: int, buckets: Mapping[str, Any] | None, count: int = SHOWN
+    data: DatasetView, seed: int, buckets: Mapping[str, Any] | None, count: int = SHOWN
 ) -> tuple[list[Seen], list[tuple[str, str, str]]]:
     """The examples of the first slots of a run with `seed`, one by one, and what could not be read.
 
@@ -71,23 +69,27 @@ def first_examples(
     return seen, broken
 
 
-def _law(data: Local, seed: int, buckets: Mapping[str, Any] | None) -> Law:
+def _law(data: DatasetView, seed: int, buckets: Mapping[str, Any] | None) -> Law:
     if buckets is None:
         return Order(np.repeat(np.arange(len(data)), data.repeats()), seed)
-    offers = Offers(data)
-    return BucketOrder(assign(offers.sizes(), offers.repeats(), Buckets.read(buckets)), seed, 1)
+    access = data.access
+    return BucketOrder(assign(access.sizes(), access.repeats(), Buckets.read(buckets)), seed, 1)
 
 
-def _seen(data: Local, key: Key, draws: Sequence[Draws]) -> Seen:
+def _seen(data: DatasetView, key: Key, draws: Sequence[Draws]) -> Seen:
     size = key.size
-    first, *_ = shown = [Draw(data.caption(key.example, one), data.flipped(one)) for one in draws]
-    pixels = data.picture(key.example, first.mirrored, size)["image"]
-    image = Image.fromarray(((pixels + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy())
-    whole = decode(data.path(key.example), (THUMBNAIL, THUMBNAIL), data.icc)
+    pixels, drawn = data.drawn(key.example, draws, size)
+    shown = tuple(Draw(caption, mirrored) for caption, mirrored in drawn)
+    image = Image.fromarray(((pixels + 1) * 127.5).round().clip(0, 255).astype(np.uint8))
+    whole = (
+        decode(data.file(key.example), (THUMBNAIL, THUMBNAIL), getattr(data.dataset, "icc", "convert"))
+        if data.has_files
+        else image.copy()
+    )
     whole.thumbnail((THUMBNAIL, THUMBNAIL))
     box = centre_box(*whole.size, *image.size) if data.crop else (0, 0, *whole.size)
     lost = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (whole.width * whole.height)
-    return Seen(key.slot, data.name(key.example), image, _darkened(whole, box), lost, tuple(shown))
+    return Seen(key.slot, data.name(key.example), image, _darkened(whole, box), lost, shown)
 
 
 def _darkened(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.dataset_protocol import Offers
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import open_file
 from lun.data.index.listing import extension
-from lun.data.local import Local
 from lun.data.metadata.filters import UNREADABLE_IMAGE
 from lun.data.metadata.waterfall import Waterfall
 from lun.data.order.bucket_table import BucketTable, assign
@@ -26,6 +23,7 @@ from lun.inspect.given import Given
 from lun.inspect.looks import Looks, beyond_copies, looks_of
 from lun.inspect.rejected import Row
 from lun.inspect.tags import Together, tagged, together
+from lun.inspect.view import DatasetView
 
 CAPTIONS_READ = 20_000
 DUPLICATES_READ = 20_000
@@ -83,16 +81,16 @@ class DatasetFacts:
     warnings: list[str] = field(default_factory=list)
 
 
-def facts_of(data: Local, given: Given) -> DatasetFacts:
+def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
     """Look at all headers, up to 20,000 captions and up to 3,000 pictures."""
-    sizes = data.sizes()
+    sizes = data.sizes
     sound = sizes[sizes.min(axis=1) > 0].astype(np.int64)
-    waterfall = data.selection.waterfall
-    captions = _captions(data, given.seed)
+    waterfall = data.waterfall
+    captions = data.captions(given.seed, CAPTIONS_READ)
     count_tokens = given.token_counter()
     lengths = [count_tokens(text) if count_tokens else len(text.split()) for text in captions]
     counted = np.array(lengths or [0])
-    tag_rows = tagged(data, captions)
+    tag_rows = tagged(data.tags(), captions)
     tags, unreadable = tag_rows.counts(), _unreadable(data, sizes)
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
     buckets = Buckets.read(given.buckets) if given.buckets else None
@@ -100,20 +98,20 @@ def facts_of(data: Local, given: Given) -> DatasetFacts:
     cropped = _cropped(shapes, data.crop, buckets)
     looks, copies = looks_of(data), _duplicates(data)
     return DatasetFacts(
-        layout=data.selection.found.words,
+        layout=data.layout,
         total=waterfall.total,
         usable=waterfall.left - len(unreadable),
         waterfall=_waterfall(waterfall, len(unreadable)),
         median_size=(int(np.median(shapes[:, 0])), int(np.median(shapes[:, 1]))),
-        smaller=int((sound.min(axis=1) < (data.size or 0)).sum()) if len(sound) else 0,
+        smaller=int((sound.min(axis=1) < (data.side or 0)).sum()) if len(sound) else 0,
         cropped_away=table.cropped if table else float(np.average(cropped, weights=shapes.prod(axis=1))),
         cropped=histogram(100 * cropped, 20),
         buckets=table.lines(1, data.name) if table else [],
         aspect=histogram(np.clip(shapes[:, 0] / shapes[:, 1], 0.25, 4.0), 24, logarithmic=True),
         resolution=histogram(np.sqrt(shapes.prod(axis=1)), 24),
         unreadable=unreadable,
-        unread=dict(Counter(reason for _, reason in data.selection.found.unread)),
-        file_types=dict(Counter(extension(name) for name in data.names()).most_common()),
+        unread=dict(Counter(reason for _, reason in data.unread)),
+        file_types=_file_types(data),
         looks=looks,
         duplicates=copies,
         near_duplicates=beyond_copies(looks.alike, copies),
@@ -132,11 +130,11 @@ def facts_of(data: Local, given: Given) -> DatasetFacts:
         everywhere=[tag for tag, count in tags.most_common(60) if count >= 0.95 * len(tag_rows.rows)],
         together=together(tag_rows, tags),
         changes=changes_of(data, given.seed),
-        drawn_anew=data.compose.draws,
+        drawn_anew=data.captions_drawn_anew,
         score=_scores(data),
         limits=_limits(data),
         repeats=float(data.repeats().mean()),
-        fingerprint=data.fingerprint(),
+        fingerprint=data.access.fingerprint(),
     )
 
 
@@ -149,19 +147,18 @@ def _waterfall(found: Waterfall, unreadable: int) -> list[dict[str, str | int]]:
     return [*steps, more] if unreadable else steps
 
 
-def _limits(data: Local) -> dict[str, list[float]]:
+def _limits(data: DatasetView) -> dict[str, list[float]]:
     """What the filters ask for, by the histogram in which it is drawn."""
     scores = [data.rules[name] for name in ("abs_min_score", "min_score") if name in data.rules]
     return {
         "aspect": list(data.rules.get("aspect_range", [])),
-        "resolution": [data.size] if data.size else [],
+        "resolution": [data.side] if data.side else [],
         "score": scores,
     }
 
 
-def _table(data: Local, buckets: Buckets) -> BucketTable:
-    offers = Offers(data)
-    return assign(offers.sizes(), offers.repeats(), buckets)
+def _table(data: DatasetView, buckets: Buckets) -> BucketTable:
+    return assign(data.access.sizes(), data.access.repeats(), buckets)
 
 
 def histogram(values: np.ndarray, bins: int, logarithmic: bool = False) -> Histogram:
@@ -174,10 +171,9 @@ def histogram(values: np.ndarray, bins: int, logarithmic: bool = False) -> Histo
     return Histogram([round(edge, 4) for edge in edges.tolist()], np.histogram(values, edges)[0].tolist())
 
 
-def _captions(data: Local, seed: int) -> list[str]:
-    """One draw for each of so many examples, spread evenly."""
-    step = max(1, len(data) // CAPTIONS_READ)
-    return [data.caption(index, Draws(seed, index)) for index in range(0, len(data), step)]
+def _file_types(data: DatasetView) -> dict[str, int]:
+    """{ending: files}"""
+    return dict(Counter(extension(name) for name in data.names()).most_common()) if data.has_files else {}
 
 
 def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarray:
@@ -190,21 +186,25 @@ def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarr
     return found
 
 
-def _unreadable(data: Local, sizes: np.ndarray) -> list[Row]:
+def _unreadable(data: DatasetView, sizes: np.ndarray) -> list[Row]:
     found: list[Row] = []
+    if not data.access.has("sizes"):
+        return found  # what cannot be read is told with the first examples
     for index in np.flatnonzero(sizes.min(axis=1) <= 0).tolist():
         try:
-            header_size(data.path(index))
+            if data.has_files:
+                header_size(data.file(index))
         except Fault as fault:
             found.append((data.name(index), UNREADABLE_IMAGE, fault.why))
     return found
 
 
-def _duplicates(data: Local) -> list[list[str]]:
+def _duplicates(data: DatasetView) -> list[list[str]]:
     """Groups of files with the same bytes; only those of equal size are read, and not endlessly many."""
-    names, sizes = data.names(), data.file_bytes()
+    if not data.has_files:
+        return []
     by_size: dict[int, list[str]] = {}
-    for name, size in zip(names, sizes.tolist(), strict=True):
+    for name, size in zip(data.names(), data.file_bytes(), strict=True):
         by_size.setdefault(size, []).append(name)
     candidates = [name for group in by_size.values() if len(group) > 1 for name in group][:DUPLICATES_READ]
     by_content: dict[str, list[str]] = {}
@@ -221,9 +221,8 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _scores(data: Local) -> Histogram | None:
-    known = data.table.score[data.rows]
-    known = known[~np.isnan(known)]
+def _scores(data: DatasetView) -> Histogram | None:
+    known = data.scores()
     if not len(known):
         return None
     known = np.clip(known, None, np.quantile(known, 0.99))

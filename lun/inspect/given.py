@@ -13,7 +13,7 @@ from lun.config.recipes import RecipeCheck
 from lun.config.slots import DATASET
 
 if TYPE_CHECKING:
-    from lun.data.local import Local
+    from lun.inspect.view import DatasetView
 
 LOCAL = "lun.data.local.Local"
 CLIP_LENGTH = 77
@@ -23,18 +23,25 @@ CLIP_LENGTH = 77
 class Given:
     """The recipe of the data set to look at, the seed of its draws, and how its captions become tokens."""
 
-    folder: str
+    folder: str | None
     recipe: Mapping[str, Any]
     seed: int = 0
     text_encoder: Mapping[str, Any] | None = None
     buckets: Mapping[str, Any] | None = None
 
-    def build(self) -> Local:
-        """The data set; whatever `Fault` training would meet."""
-        from ldm.util import instantiate_from_config
+    split: str = "train"
 
-        built: Local = instantiate_from_config(self.recipe)
-        return built
+    @property
+    def name(self) -> str:
+        """What a person calls the data set: its folder, else its class."""
+        return self.folder or str(self.recipe["target"]).rpartition(".")[2]
+
+    def build(self) -> DatasetView:
+        """The data set; whatever `Fault` training would meet."""
+        from lun.data.building import build_dataset
+        from lun.inspect.view import DatasetView
+
+        return DatasetView(build_dataset(self.recipe, self.split))
 
     def without_captions(self) -> Given:
         """The same, where pictures need no captions: these can be looked at although training refuses them."""
@@ -64,8 +71,10 @@ class Given:
         return (self.text_encoder or {}).get("params") or {}
 
 
-def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split: str) -> Given:
-    """The recipe for `split` of the configs, reading `folder`. Raises its faults, all at once."""
+def read_given(folder: str | None, files: Sequence[str], settings: Sequence[str], split: str) -> Given:
+    """The recipe for `split` of the configs, reading `folder` where one is named. Raises its faults, all at once."""
+    if folder is None and not files:
+        raise Fault("CLI03", "there is nothing to look at", fix="python -m lun.inspect DIR, or --base YAML")
     if not files and not settings:
         return Given(folder, {"target": LOCAL, "params": {"data_root": folder}})
     merged, _, faults = upgrade(load_layers(files, settings))
@@ -79,18 +88,31 @@ def read_given(folder: str, files: Sequence[str], settings: Sequence[str], split
             raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
         recipe = {}
     recipe = {"target": LOCAL, **recipe}
-    if recipe.get("target") != LOCAL:
-        raise Fault(
-            "CFG08",
-            f"lun.inspect looks at {LOCAL}, not at {recipe.get('target')}",
-            where=merged.where((*path, "target")),
-        )
-    recipe = {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
+    if folder is not None:
+        _require_folder_setting(recipe["target"], merged.where((*path, "target")))
+        recipe = {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
     check = RecipeCheck(merged)
     check.check(recipe, path, DATASET)
     if faults + check.faults:
         raise ExceptionGroup("faults in the configuration", faults + check.faults)
     encoder = ((config.get("model") or {}).get("params") or {}).get("cond_stage_config")
-    recipe = {key: recipe[key] for key in ("target", "params")}
+    recipe = {"target": recipe["target"], "params": recipe.get("params") or {}}
     buckets = ((config.get("data") or {}).get("params") or {}).get("buckets")
-    return Given(folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None, buckets)
+    return Given(
+        folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None, buckets, split
+    )
+
+
+def _require_folder_setting(target: str, where: str) -> None:
+    """Raise `Fault` CFG08 for a class without a `data_root`, which could not read the folder that was named."""
+    from ldm.util import get_obj_from_str
+    from lun.config.signature import accepted_by
+
+    accepted = accepted_by(get_obj_from_str(target))
+    if "data_root" not in accepted.parameters and not accepted.anything:
+        raise Fault(
+            "CFG08",
+            f"{target} takes no data_root, so that DIR has no effect",
+            where=where,
+            fix="python -m lun.inspect --base YAML    (without DIR)",
+        )

@@ -14,7 +14,7 @@ from PIL import Image
 from ldm.errors import Fault
 from lun.data.images.colours import profile_kind
 from lun.data.images.decode import decode, opened
-from lun.data.local import Local
+from lun.inspect.view import DatasetView
 
 HEADERS_READ = 20_000
 PICTURES_READ = 3_000
@@ -37,12 +37,14 @@ class Looks:
     alike: list[list[str]] = field(default_factory=list)
 
 
-def looks_of(data: Local) -> Looks:
+def looks_of(data: DatasetView) -> Looks:
     """Reads up to 20,000 headers and 3,000 pictures, spread evenly; files that cannot be read are told elsewhere."""
-    few, fewer = _spread(len(data), HEADERS_READ), _spread(len(data), PICTURES_READ)
+    if not data.has_files:
+        return Looks()
+    few, fewer = data.spread(HEADERS_READ), data.spread(PICTURES_READ)
     with ThreadPoolExecutor(_THREADS) as threads:
-        kinds = list(threads.map(lambda index: kinds_of(data.path(index)), few))
-        hashes = list(threads.map(lambda index: difference_hash(data.path(index)), fewer))
+        kinds = list(threads.map(lambda index: kinds_of(data.file(index)), few))
+        hashes = list(threads.map(lambda index: difference_hash(data.file(index)), fewer))
     sound = [(index, number) for index, number in zip(fewer, hashes, strict=True) if number is not None]
     groups = near(np.array([number for _, number in sound], np.uint64))
     return Looks(
@@ -51,10 +53,6 @@ def looks_of(data: Local) -> Looks:
         pictures=len(fewer),
         alike=[[data.name(sound[place][0]) for place in group] for group in groups],
     )
-
-
-def _spread(count: int, most: int) -> range:
-    return range(0, count, max(1, -(-count // most)))
 
 
 def kinds_of(path: Path) -> list[str]:

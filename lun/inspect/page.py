@@ -7,7 +7,6 @@ from html import escape
 from itertools import groupby
 
 from ldm.errors import Fault
-from lun.data.local import Local
 from lun.inspect.changes import CaptionPiece
 from lun.inspect.charts import chart, heat_map
 from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
@@ -15,13 +14,14 @@ from lun.inspect.facts import DatasetFacts
 from lun.inspect.given import Given
 from lun.inspect.rejected import Row
 from lun.inspect.style import STYLE, draw_rules
+from lun.inspect.view import DatasetView
 
 _LISTED = 100
 _PAIRS = 8
 _GROUPS, _OF_A_GROUP = 12, 5
 
 
-def page(given: Given, facts: DatasetFacts, seen: Sequence[Seen], rejected: Sequence[Row], data: Local) -> str:
+def page(given: Given, facts: DatasetFacts, seen: Sequence[Seen], rejected: Sequence[Row], data: DatasetView) -> str:
     """The whole page."""
     sections = {
         "What is left after each filter": _funnel(facts),
@@ -37,7 +37,7 @@ def page(given: Given, facts: DatasetFacts, seen: Sequence[Seen], rejected: Sequ
     shown = {title: body for title, body in sections.items() if body}
     links = "".join(f"<a href='#{_anchor(title)}'>{escape(title)}</a>" for title in shown)
     bodies = "".join(f"<h2 id='{_anchor(title)}'>{escape(title)}</h2>{body}" for title, body in shown.items())
-    title = escape(str(given.folder))
+    title = escape(str(given.name))
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{title}</title><style>{STYLE}{draw_rules(DRAWS)}</style><body>"
@@ -202,7 +202,7 @@ def _files(facts: DatasetFacts) -> str:
     return f"<table>{lines}</table>"
 
 
-def _twice(facts: DatasetFacts, data: Local) -> str:
+def _twice(facts: DatasetFacts, data: DatasetView) -> str:
     among = f" among {facts.looks.pictures:,}, spread evenly" if facts.looks.pictures < facts.usable else ""
     copies = sum(len(group) - 1 for group in facts.duplicates)
     alike = sum(len(group) - 1 for group in facts.near_duplicates)
@@ -211,13 +211,13 @@ def _twice(facts: DatasetFacts, data: Local) -> str:
     return told + "".join(_group(group, data) for group in groups)
 
 
-def _group(names: Sequence[str], data: Local) -> str:
+def _group(names: Sequence[str], data: DatasetView) -> str:
     images = "".join(_small(name, data) for name in names[:_OF_A_GROUP])
     more = f"<span class='soft'>+{len(names) - _OF_A_GROUP}</span>" if len(names) > _OF_A_GROUP else ""
     return f"<span class='group'>{images}{more}</span>"
 
 
-def _small(name: str, data: Local) -> str:
+def _small(name: str, data: DatasetView) -> str:
     try:
         return f"<img alt='' title='{escape(name, quote=True)}' src='{data_url(small(data.root / name))}'>"
     except Fault:

@@ -54,9 +54,8 @@ def _no_json(path: Path) -> str:
     return "not a map of keys and values"
 
 
-def write_rejected(path: Path, selection: Selection, unreadable: Sequence[Row]) -> int:
-    """Write all rows and return how many they are; `unreadable` pictures were found on opening them."""
-    rows = [*rejected_rows(selection), *unreadable]
+def write_rejected(path: Path, rows: Sequence[Row]) -> int:
+    """Write `rows` and return how many they are."""
     with path.open("x", newline="", encoding="utf-8", errors="backslashreplace") as file:
         lines = csv.writer(file)
         lines.writerow(("path", "reason", "detail"))

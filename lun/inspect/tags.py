@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lun.data.local import Local
-from lun.data.metadata.columns import Ragged
 from lun.data.metadata.compose import split_tags
+from lun.data.metadata.tag_column import TagColumn
 
 TOGETHER = 16
 _COMMAS_OF_A_LIST = 2
@@ -24,34 +23,16 @@ class Together:
     shares: list[list[float]]
 
 
-@dataclass(frozen=True)
-class Tagged:
-    """Which of `words` stand on each of the pictures, or of as many as were looked at."""
-
-    words: list[str]
-    rows: Ragged
-
-    def counts(self) -> Counter[str]:
-        """On how many of the pictures each tag stands."""
-        counts = np.bincount(self.rows.values.astype(np.int64), minlength=len(self.words)).tolist()
-        return Counter({word: count for word, count in zip(self.words, counts, strict=False) if count})
-
-
-def tagged(data: Local, captions: Sequence[str]) -> Tagged:
+def tagged(tags: TagColumn | None, captions: Sequence[str]) -> TagColumn:
     """The tags of descriptions; where there are none, the parts of `captions` if most are lists with commas."""
-    if len(data.table.tags.values):
-        return Tagged(data.table.words, data.table.tags.take(data.rows))
+    if tags is not None:
+        return tags
     if not captions or np.median([text.count(",") for text in captions]) < _COMMAS_OF_A_LIST:
-        return Tagged([], Ragged.of(np.zeros(0, np.int32), []))
-    numbers: dict[str, int] = {}
-    rows = [
-        [numbers.setdefault(tag, len(numbers)) for tag in dict.fromkeys(split_tags(text, ","))] for text in captions
-    ]
-    flat = np.array([number for row in rows for number in row], np.int32)
-    return Tagged(list(numbers), Ragged.of(flat, [len(row) for row in rows]))
+        return TagColumn.of([])
+    return TagColumn.of(split_tags(text, ",") for text in captions)
 
 
-def together(tags: Tagged, counts: Counter[str]) -> Together | None:
+def together(tags: TagColumn, counts: Counter[str]) -> Together | None:
     """Of the most frequent tags that do not stand on every picture; None where there are fewer than two."""
     n = len(tags.rows)
     chosen = [tag for tag, count in counts.most_common() if count < n][:TOGETHER]

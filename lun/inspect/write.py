@@ -7,16 +7,16 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from lun.data.local import Local
 from lun.inspect.contact import Seen, contact_sheet, first_examples
 from lun.inspect.facts import DatasetFacts, facts_of
 from lun.inspect.given import Given
 from lun.inspect.page import page
 from lun.inspect.rejected import Row, rejected_rows, write_rejected
 from lun.inspect.table import lines_of
+from lun.inspect.view import DatasetView
 
 
-def write_report(given: Given, data: Local, folder: Path, kinds: Collection[str]) -> list[str]:
+def write_report(given: Given, data: DatasetView, folder: Path, kinds: Collection[str]) -> list[str]:
     """Write `kinds` of report (html, png, json) and rejected.csv into `folder`; returns the lines for the console."""
     facts = facts_of(data, given)
     seen: list[Seen] = []
@@ -28,15 +28,15 @@ def write_report(given: Given, data: Local, folder: Path, kinds: Collection[str]
     facts = dataclasses.replace(facts, unreadable=unreadable)
     facts = dataclasses.replace(facts, warnings=_warnings(facts))
     folder.mkdir(parents=True, exist_ok=True)
-    write_rejected(folder / "rejected.csv", data.selection, unreadable)
+    left_out = rejected_rows(data.selection) if data.selection else []
+    write_rejected(folder / "rejected.csv", [*left_out, *unreadable])
     if "json" in kinds:
         text = json.dumps(dataclasses.asdict(facts), indent=1, ensure_ascii=False)
         (folder / "report.json").write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     if "png" in kinds:
         contact_sheet(seen).save(folder / "contact.png")
     if "html" in kinds:
-        rejected = [*rejected_rows(data.selection), *unreadable]
-        text = page(given, facts, seen, rejected, data)
+        text = page(given, facts, seen, [*left_out, *unreadable], data)
         (folder / "report.html").write_text(text, encoding="utf-8", errors="backslashreplace")
     return [*lines_of(facts, folder.as_posix()), *facts.warnings]
 

@@ -13,12 +13,20 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def drawer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a module of this folder into the drawer of a new working directory, as `lun.local.NAME`."""
+    """Puts a module or package of this folder into the drawer of a new working directory, as `lun.local.NAME`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LUN_THREADS", "1")
     place = tmp_path / "lun" / "local"
     place.mkdir(parents=True)
-    return lambda name: shutil.copy(Path(__file__).with_name(f"{name}.py"), place) and None
+
+    def put(name: str) -> None:
+        package = Path(__file__).with_name(name)
+        if package.is_dir():
+            shutil.copytree(package, place / name)
+        else:
+            shutil.copy(package.with_suffix(".py"), place)
+
+    return put
 
 
 @pytest.fixture

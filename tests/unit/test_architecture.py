@@ -319,6 +319,16 @@ def test_the_library_names_no_flag_of_a_command() -> None:
     ] == []
 
 
+def test_nothing_asks_whether_a_dataset_is_of_a_class_of_ours() -> None:
+    found = [
+        f"{module}:{i.line}"
+        for module in MODULES
+        for i in IMPORTS[module]
+        if i.target == "lun.data.local" and module != "lun.data.local"
+    ]
+    assert found == []
+
+
 OWNERS = {
     "os.replace": "ldm.files.replacing",
     "os.fsync": "ldm.files.replacing",

@@ -155,3 +155,13 @@ def _check_value(key: str, value: Any, where: str) -> None:
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes a number above 0")
     if key == "aspect_range" and (len(value) != 2 or not 0 < value[0] <= value[1]):
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes [least, most] width / height")
+
+
+def merged_rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Both maps in one. Raises `Fault` CFG08 where they say different things."""
+    found = checked(metadata, MetadataParams, "metadata_params")
+    for key, value in checked(captions, CaptionParams, "captions").items():
+        if found.get(key, value) != value:
+            raise Fault("CFG08", f"{key} stands in metadata_params and in captions", why="with different values")
+        found[key] = value
+    return found

@@ -1,9 +1,9 @@
 """A dataset whose pictures are moments from the cache; captions, flips and weights are drawn as ever."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,9 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.cache.latents.contents import Contents
 from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards
+from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.example import Example
 from lun.data.order.law import Size
-
-NEEDED = ("picture", "flipped", "caption", "preparation", "path")
 
 UNREADABLE = bytes(ENTRY_BYTES)
 """The name of an entry whose file cannot be read; no cache holds it."""
@@ -34,10 +33,14 @@ class WantedEntries:
 
 def require_cacheable(dataset: Any) -> None:
     """Raise `Fault` CFG08 for a dataset whose pictures cannot be told from its random choices."""
-    if missing := [name for name in NEEDED if not hasattr(dataset, name)]:
+    access = DatasetAccess(dataset)
+    missing = [name for name in CACHED_LATENTS if not access.has(name)]
+    if not access.has("path") and not access.has("fingerprint"):
+        missing.append("path or fingerprint")
+    if missing:
         raise Fault(
             "CFG08",
-            f"{type(dataset).__module__}.{type(dataset).__qualname__} cannot be cached",
+            f"{access.name} cannot be cached",
             where="data.params.cache",
             why=f"it has no {', no '.join(missing)}",
             fix="data.params.cache=false",
@@ -48,12 +51,13 @@ def wanted_entries(
     dataset: Any, sizes: Mapping[Size | None, np.ndarray], contents: Contents
 ) -> dict[Any, WantedEntries]:
     """The entries that `dataset` needs for the examples of each size: named by file, preparation, size and flip."""
-    preparation = dataset.preparation()
+    access, preparation = DatasetAccess(dataset), dataset.preparation()
+    fingerprint = cache(access.fingerprint)
     hashes: dict[int, bytes | None] = {}
 
     def name(index: int, size: Size | None, flipped: bool) -> bytes:
         if index not in hashes:
-            hashes[index] = _content(dataset, index, contents)
+            hashes[index] = _content(access, index, contents, fingerprint)
         content = hashes[index]
         if content is None:
             return UNREADABLE
@@ -76,10 +80,13 @@ def ways_round(dataset: Any) -> tuple[bool, ...]:
     return (False,) if probability <= 0 else (True,) if probability >= 1 else (False, True)
 
 
-def _content(dataset: Any, index: int, contents: Contents) -> bytes | None:
-    files = dataset.files(index) if hasattr(dataset, "files") else [dataset.path(index)]
+def _content(access: DatasetAccess, index: int, contents: Contents, fingerprint: Callable[[], str]) -> bytes | None:
+    """A hash (32 bytes) of what the pixels come from: the files; without any, the dataset itself and the index."""
+    files = access.files(index)
+    if not files:
+        return hashlib.sha256(f"{access.name}\0{fingerprint()}\0{index}".encode()).digest()
     try:
-        return contents(Path(file) for file in files)
+        return contents(files)
     except Fault:
         return None  # told and replaced when its turn comes, as every bad picture
 
@@ -103,7 +110,7 @@ class CachedDataset:
 
     def __getattr__(self, name: str) -> Any:
         """What the dataset offers besides: sizes, repeats, weights, path."""
-        if name in ("repeats", "weights", "path"):
+        if name in ("repeats", "weights", "path", "paths", "fingerprint"):
             return getattr(self.dataset, name)
         raise AttributeError(name)
 
@@ -117,7 +124,7 @@ class CachedDataset:
         flipped = self.dataset.flipped(draws)
         place = self.places[size][row, int(flipped)]
         if place[0] < 0:
-            path = self.dataset.path(index)
+            path = DatasetAccess(self.dataset).path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
         found: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
         if hasattr(self.dataset, "placement"):

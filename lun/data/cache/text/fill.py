@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.shards.filling import steadily
 from lun.data.cache.text.encoder import rows_of
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.rejects import OF_ONE_EXAMPLE
 
 BATCH = 16
@@ -30,11 +31,10 @@ def names_of(captions: Iterable[str]) -> np.ndarray:
 
 def settled_captions(dataset: Any) -> Iterator[str]:
     """The captions of a dataset that come up word for word time and again; none of one that does not tell them."""
-    if not hasattr(dataset, "settled_captions"):
-        return
-    for index in range(len(dataset)):
+    access = DatasetAccess(dataset)
+    for index in range(len(access) if access.has("settled_captions") else 0):
         try:
-            yield from dataset.settled_captions(index)
+            yield from access.settled_captions(index)
         except Fault as fault:
             if fault.id not in OF_ONE_EXAMPLE:
                 raise  # one file that cannot be read is told and replaced when its turn comes

@@ -7,7 +7,7 @@ from PIL import Image
 from support.pictures import Painted
 
 from ldm.errors import Fault
-from lun.data.dataset_protocol import Offers
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.keyed import Keyed
 
 GOOD = torch.zeros(2, 2, 3)
@@ -135,11 +135,11 @@ def test_a_dataset_that_ignores_the_size_is_refused():
     "offered", [{"repeats": [1, 0]}, {"weights": [1.0, -1.0]}, {"weights": [1.0, float("nan")]}, {"repeats": [1]}]
 )
 def test_offers_that_make_no_sense_are_refused(offered):
-    offers = Offers(Painted([(8, 8)] * 2, **offered))
+    access = DatasetAccess(Painted([(8, 8)] * 2, **offered))
     with pytest.raises(Fault, match="DAT08"):
-        offers.repeats(), offers.weights()
+        access.repeats(), access.weights()
 
 
 def test_a_dataset_without_sizes_cannot_be_read_in_buckets():
     with pytest.raises(Fault, match="cannot be read in buckets"):
-        Offers(Plain(None)).sizes()
+        DatasetAccess(Plain(None)).sizes()

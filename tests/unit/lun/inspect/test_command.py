@@ -162,10 +162,10 @@ def test_settings_are_checked_as_for_training(board, tmp_path, capsys):
     assert "unknown setting data.params.train.params.metadata_params.min_scroe" in capsys.readouterr().err
 
 
-def test_a_data_set_of_another_class_is_refused_by_name(board, tmp_path, capsys):
+def test_a_folder_for_a_class_that_reads_none_is_refused_by_name(board, tmp_path, capsys):
     base = config(tmp_path / "a.yaml", {}, target="torch.utils.data.TensorDataset")
     assert run([str(board), "--base", base]) == 2
-    assert "not at torch.utils.data.TensorDataset" in capsys.readouterr().err
+    assert "torch.utils.data.TensorDataset takes no data_root" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_there_is_told_as_in_training(tmp_path, capsys):

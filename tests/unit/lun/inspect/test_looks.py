@@ -8,6 +8,7 @@ from PIL import Image, ImageFilter
 
 from lun.data.local import Local
 from lun.inspect.looks import beyond_copies, difference_hash, kinds_of, looks_of, near
+from lun.inspect.view import DatasetView
 
 
 def blobs(seed: int, size: tuple[int, int] = (120, 90)) -> Image.Image:
@@ -56,7 +57,7 @@ def test_smaller_compressed_and_blurred_copies_look_alike_and_others_do_not(tmp_
     blobs(1).filter(ImageFilter.GaussianBlur(2)).save(tmp_path / "c.webp")
     for seed in range(2, 9):
         blobs(seed).save(tmp_path / f"other{seed}.png")
-    data = Local(str(tmp_path), size=8, allow_empty_captions=True)
+    data = DatasetView(Local(str(tmp_path), size=8, allow_empty_captions=True))
     assert looks_of(data).alike == [["a.png", "b.jpg", "c.webp"]]
 
 

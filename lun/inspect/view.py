@@ -1,0 +1,153 @@
+"""What a report asks of a dataset: what one does not tell by its protocol is left out of the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
+from lun.data.images.colours import ColourManagement
+from lun.data.index.selection import Selection
+from lun.data.keyed import check_example
+from lun.data.metadata.tag_column import TagColumn
+from lun.data.metadata.waterfall import Waterfall
+from lun.data.order.law import Size
+
+READ_AT_MOST = 3_000
+"""Examples that are read whole where a dataset does not tell sizes or captions without opening pictures."""
+
+
+class DatasetView:
+    """A dataset as its report sees it; `selection` is that of a folder (None elsewhere): what was left out and why."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.access = DatasetAccess(dataset)
+        self.selection: Selection | None = getattr(dataset, "selection", None)
+        self.root: Path = getattr(dataset, "root", Path())
+        self.icc: ColourManagement = getattr(dataset, "icc", "convert")
+        self.crop = bool(getattr(dataset, "crop", False))
+        self.rules: dict[str, Any] = getattr(dataset, "rules", {})
+        self.has_files = bool(self.access.files(0)) if len(self) else False
+
+    def __len__(self) -> int:
+        return len(self.access)
+
+    @property
+    def layout(self) -> str:
+        """Where the examples come from, in words."""
+        return self.selection.found.words if self.selection else f"{self.access.name}, {len(self):,} examples"
+
+    @property
+    def waterfall(self) -> Waterfall:
+        """What filters left; everything, where there are none."""
+        return (
+            self.selection.waterfall if self.selection else Waterfall(len(self), (), np.full(len(self), -1, np.int16))
+        )
+
+    @property
+    def unread(self) -> Sequence[tuple[str, str]]:
+        """(path, reason) of files beside the pictures that have no use."""
+        return self.selection.found.unread if self.selection else ()
+
+    @property
+    def side(self) -> int | None:
+        """Pixels of the square that pictures are cut to; None where each has its own size."""
+        size = getattr(self.dataset, "size", None)
+        return size if isinstance(size, int) else None
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """(m, 2) width and height, 0 for what cannot be read: of all, or of those that are read for it."""
+        if self.access.has("sizes"):
+            return np.asarray(self.dataset.sizes())
+        return np.array([self._size(index) for index in self.spread(READ_AT_MOST)], np.int64).reshape(-1, 2)
+
+    def _size(self, index: int) -> tuple[int, int]:
+        try:
+            height, width = self.example(index, Draws(0, index))["image"].shape[:2]
+        except Fault:
+            return 0, 0
+        return int(width), int(height)
+
+    def spread(self, most: int) -> range:
+        """At most so many indices, spread evenly."""
+        return range(0, len(self), max(1, -(-len(self) // most)))
+
+    def repeats(self) -> np.ndarray:
+        """(n,) how often each example comes in one epoch."""
+        repeats = self.access.repeats()
+        return np.ones(len(self), np.int64) if repeats is None else repeats
+
+    def name(self, index: int) -> str:
+        """The path below the dataset's folder, else whatever tells it."""
+        return str(self.dataset.name(index)) if self.selection else self.access.path(index)
+
+    def names(self) -> list[str]:
+        return self.dataset.names() if self.selection else [self.access.path(index) for index in range(len(self))]
+
+    def file(self, index: int) -> Path:
+        """The picture's own file; only for those that `has_files`."""
+        return self.access.files(index)[0]
+
+    def file_bytes(self) -> list[int]:
+        """Size of each example's file; -1 for one that cannot be looked at."""
+        if self.access.has("file_bytes"):
+            sizes: list[int] = self.dataset.file_bytes().tolist()
+            return sizes
+        return [_bytes_of(self.file(index)) for index in range(len(self))]
+
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> dict[str, Any]:
+        """One example as training gets it. Raises `Fault` DAT08 for what is none."""
+        example = dict(self.access.read(index, draws, size))
+        check_example(example, f"{self.access.name}, index {index}")
+        if not isinstance(example["image"], np.ndarray):
+            example["image"] = example["image"].float().numpy()
+        return example
+
+    def drawn(self, index: int, draws: Sequence[Draws], size: Size | None) -> tuple[np.ndarray, list[tuple[str, bool]]]:
+        """The picture (h, w, 3) in [-1, 1] of the first of `draws`, and (caption, mirrored) of each of them."""
+        if self.access.has(*CACHED_LATENTS):  # pictures are told from draws: one is opened
+            shown = [(self.dataset.caption(index, one), bool(self.dataset.flipped(one))) for one in draws]
+            return np.asarray(self.dataset.picture(index, shown[0][1], size)["image"], np.float32), shown
+        examples = [self.example(index, one, size) for one in draws]
+        return np.asarray(examples[0]["image"], np.float32), [(one["caption"], False) for one in examples]
+
+    def captions(self, seed: int, most: int) -> list[str]:
+        """One draw for each of so many examples, spread evenly."""
+        if self.access.has("caption"):
+            step = max(1, len(self) // most)
+            return [self.dataset.caption(index, Draws(seed, index)) for index in range(0, len(self), step)]
+        few = self.spread(min(most, READ_AT_MOST))
+        return [str(self.example(index, Draws(seed, index))["caption"]) for index in few]
+
+    @property
+    def captions_drawn_anew(self) -> bool:
+        """Whether a caption changes from access to access."""
+        compose = getattr(self.dataset, "compose", None)
+        return bool(compose is not None and compose.draws)
+
+    def tags(self) -> TagColumn | None:
+        return self.access.tags()
+
+    def scores(self) -> np.ndarray:
+        """(m,) the scores of the examples that have one."""
+        if self.selection is None:
+            return np.zeros(0)
+        known = self.selection.table.score[self.selection.rows]
+        found: np.ndarray = known[~np.isnan(known)]
+        return found
+
+
+def _bytes_of(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

@@ -1,0 +1,1 @@
+"""A command of somebody's own."""
