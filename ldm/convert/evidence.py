@@ -5,19 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.families.facts import PredictionType
+from ldm.diffusion.prediction_names import PredictionType, library_name
 from ldm.families.record import Family
 from ldm.files.state import State
 from ldm.keys.parts import V_MARKER, ZERO_SNR_MARKER
 from ldm.plain import read_plain_text
 from ldm.plain_yaml import parse_yaml
-
-WORDS: Mapping[str, PredictionType] = {
-    "v": "v_prediction",
-    "epsilon": "epsilon",
-    "eps": "epsilon",
-    "flow": "flow_prediction",
-}
 
 
 @dataclass(frozen=True)
@@ -33,7 +26,7 @@ class Evidence:
 def evidence_of(state: State, family: Family, metadata: Mapping[str, Any], path: Path) -> Evidence:
     """The prediction of the UNet among `state`, which was read from the file `path` with `metadata` in its header."""
     zero_snr = ZERO_SNR_MARKER in state or metadata.get("ss_zero_terminal_snr") == "True"
-    told = WORDS.get(str(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key")))
+    told = library_name(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key"))
     if told:
         return Evidence(told, "its metadata", True, zero_snr)
     if written := _written_beside(path.with_suffix(".yaml")):
@@ -54,4 +47,4 @@ def _written_beside(file: Path) -> PredictionType | None:
         params = parse_yaml(read_plain_text(file))["model"]["params"]
     except (ValueError, KeyError, TypeError, OSError):  # another program's file
         return None
-    return WORDS.get(str(params.get("parameterization", "eps"))) if isinstance(params, dict) else None
+    return library_name(params.get("parameterization", "eps")) if isinstance(params, dict) else None

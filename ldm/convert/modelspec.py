@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from ldm.convert.model import Model
+from ldm.diffusion.prediction_names import FILE_NAMES
 from ldm.families.facts import Unconditional
 from ldm.families.flow_marks import SHIFT, is_flow
 from ldm.files.write import HASH, NO_HASH
@@ -12,7 +13,6 @@ PREFIX = "modelspec."
 VERSION = "1.0.1"
 REFERENCE = "https://github.com/Stability-AI/generative-models"  # whose names for tensors the file uses
 UNCONDITIONAL = "lun.unconditional"
-PREDICTIONS = {"epsilon": "epsilon", "v_prediction": "v", "flow_prediction": "flow"}
 
 
 def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
@@ -67,7 +67,8 @@ def _resolution(model: Model) -> dict[str, str]:
 
 def _prediction(model: Model) -> dict[str, str]:
     """In the standard's key and in ComfyUI's, which is no part of the standard."""
-    word = PREDICTIONS.get(model.facts.prediction or "") if model.family else None
+    prediction = model.facts.prediction
+    word = FILE_NAMES.get(prediction) if model.family and prediction else None
     return {"prediction_type": word, "predict_key": word} if word else {}
 
 

@@ -10,14 +10,11 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import Path, trailing
 from ldm.diffusion.prediction import Prediction
+from ldm.diffusion.prediction_names import LIBRARY_NAMES
 from ldm.errors import Fault
 
 Scheduler = Literal["ddim", "euler", "dpmpp"]
-PREDICTION_TYPES: Mapping[Prediction, str] = {
-    "eps": "epsilon",
-    "v": "v_prediction",
-    "x0": "sample",
-}
+PREDICTION_TYPES: Mapping[Prediction, str] = {name: LIBRARY_NAMES[name] for name in ("eps", "v", "x0")}
 """Those that diffusers' solvers know on the paths that they know."""
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PredictionType = Literal["epsilon", "v_prediction", "sample", "flow_prediction"]
-"""What a network predicts, in the words of diffusers' schedulers."""
+from ldm.diffusion.prediction_names import PredictionType
 
 Unconditional = Literal["zeros", "empty caption"]
 """What stands for no caption, in training and in guidance: zeros, or the encoded empty caption."""

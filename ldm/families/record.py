@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.diffusion.objective import Objective
-from ldm.families.facts import Facts, PredictionType, Unconditional
+from ldm.diffusion.prediction_names import PredictionType
+from ldm.families.facts import Facts, Unconditional
 from ldm.families.flow_marks import is_flow
 from ldm.families.infer_config import vae_config
 from ldm.families.text_encoders import Encoder

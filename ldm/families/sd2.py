@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ldm.families.facts import PredictionType, Unconditional
+from ldm.diffusion.prediction_names import PredictionType
+from ldm.families.facts import Unconditional
 from ldm.families.record import Family, Guess, InferenceYaml, Latent, PipelineLayout, Spec, Variant
 from ldm.families.stable_diffusion import (
     SCHEDULER,

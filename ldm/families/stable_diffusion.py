@@ -6,10 +6,10 @@ from typing import Any
 
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
-from ldm.diffusion.prediction import Prediction
+from ldm.diffusion.prediction_names import PredictionType, prediction_named
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.errors import Fault
-from ldm.families.facts import Facts, PredictionType, Unconditional
+from ldm.families.facts import Facts, Unconditional
 from ldm.families.flow_marks import is_flow
 from ldm.families.infer_config import context_width, input_block_widths, unet_config
 from ldm.families.record import Denoiser, Variant
@@ -33,7 +33,6 @@ SCHEDULER: Mapping[str, Any] = {
     "prediction_type": "epsilon",
 }
 SCHEDULES: Mapping[str, Any] = {"scaled_linear": "linear", "linear": "sqrt_linear"}
-OURS: Mapping[str, Prediction] = {"epsilon": "eps", "v_prediction": "v", "sample": "x0"}
 
 
 def of_shape(context: int, channels: int, width: int = WIDTHS[0], labels: bool = False) -> Callable[[State], bool]:
@@ -109,7 +108,7 @@ def stable_objective(facts: Facts) -> Objective:
         linear_end=told.get("beta_end", 0.012),
         zero_terminal_snr=facts.zero_terminal_snr,
     )
-    return Objective(path, OURS[facts.prediction or "epsilon"])
+    return Objective(path, prediction_named(facts.prediction) or "eps")
 
 
 def no_checker(unconditional: Unconditional | None) -> Mapping[str, Any]:

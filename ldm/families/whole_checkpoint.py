@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from ldm.diffusion.prediction import Prediction
+from ldm.diffusion.prediction_names import prediction_named
 from ldm.families.flow_marks import flow_of_folder
 from ldm.families.part_names import named_parts
 from ldm.families.record import Variant
@@ -19,18 +21,9 @@ from ldm.files.state import State
 from ldm.keys.parts import Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
-Prediction = Literal["eps", "v", "x0", "flow"]
 
 SECOND_ENCODER = "text_encoder_2"
 COMPONENTS = ("unet", "vae", "text_encoder", SECOND_ENCODER)
-PREDICTIONS: Mapping[str, Prediction] = {
-    "epsilon": "eps",
-    "eps": "eps",
-    "v_prediction": "v",
-    "v": "v",
-    "sample": "x0",
-    "flow": "flow",
-}
 STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
 MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
 
@@ -127,7 +120,7 @@ class WholeCheckpoint:
         if flow_of_folder(facts):
             return "flow"
         stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
-        return next((PREDICTIONS[name] for name in stored if isinstance(name, str) and name in PREDICTIONS), None)
+        return next((found for word in stored if (found := prediction_named(word))), None)
 
 
 def open_checkpoint(given: str | Path) -> WholeCheckpoint:

@@ -5,17 +5,10 @@ from typing import Any
 
 from torch import nn
 
-from ldm.diffusion.prediction import Prediction
-from ldm.families.facts import Facts, PredictionType
+from ldm.diffusion.prediction_names import LIBRARY_NAMES
+from ldm.families.facts import Facts
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.util import setting_of
-
-PREDICTIONS: Mapping[Prediction, PredictionType] = {
-    "eps": "epsilon",
-    "v": "v_prediction",
-    "x0": "sample",
-    "flow": "flow_prediction",
-}
 
 
 def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
@@ -25,7 +18,7 @@ def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     factor = float(latent.scale_factor) if latent else None
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
     return Facts(
-        prediction=PREDICTIONS[model.objective.prediction],
+        prediction=LIBRARY_NAMES[model.objective.prediction],
         scheduler=model.objective.path.scheduler_settings(),
         configs={name: config for name, network in configs.items() if (config := _library_config(network))},
         resolution=model.image_size * pixels,
