@@ -110,6 +110,7 @@ OTHER: Mapping[str, Any] = {
         "params": {"rules": {"slow": {"match": "*", "lr": 1e-7}}},
     },
     "adapter_config": {"target": "lun.local.lora.Adapters"},
+    "metrics": {"own": torch.nn.Identity()},
     "rules": {"slow": {"match": "*", "lr": 1e-7}},
     "train": {"target": "lun.data.local.Local"},
     "validation": {"target": "lun.data.local.Local"},

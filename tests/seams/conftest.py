@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.runs import make_pictures
+from support.runs import TINY, make_pictures
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,3 +42,22 @@ def tiny(tmp_path: Path) -> Callable[..., str]:
         return str(file)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pictures(tmp_path_factory.mktemp("pictures"), 5)
+
+
+@pytest.fixture
+def lun(tmp_path: Path, pictures: Path, drawer: Callable[[str], None]) -> Callable[..., int]:
+    """`lun(source, *words) -> exit code`: the tiny program with `source` as the module `lun.local.mine`."""
+    from lun.trainer import run
+
+    def start(source: str, *words: str) -> int:
+        (tmp_path / "lun" / "local" / "mine.py").write_text(source, "utf-8")
+        base = ["--base", str(TINY), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures)]
+        short = ["lightning.trainer.max_steps=2"]
+        return run(["-t", *words] if "-r" in words else [*base, "-t", *short, *words])
+
+    return start

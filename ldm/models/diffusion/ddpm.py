@@ -23,6 +23,7 @@ from ldm.models.diffusion.rows import DrawsPictures
 from ldm.models.diffusion.scale import measure_scale_factor
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
+from ldm.models.metrics import Metric, Metrics, measure
 from ldm.models.parts import TrainingPlan
 from ldm.models.training import Rule, text_encoder_rules
 from ldm.modules.encoders.conditioner import Conditioner
@@ -50,6 +51,7 @@ class DDPM(TrainedModel, DrawsPictures):
 
     init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
     load_only_unet  take nothing but the UNet from `ckpt_path`
+    metrics         {name: callable}: numbers of one's own, logged beside the losses (`ldm.models.metrics.Metric`)
     log_every_t     from one timestep to the next in the rows of `log_images`
     """
 
@@ -73,6 +75,7 @@ class DDPM(TrainedModel, DrawsPictures):
         init_from_ema: bool = False,
         load_only_unet: bool = False,
         log_every_t: int = 200,
+        metrics: Mapping[str, Metric] | None = None,
         **training: Any,
     ) -> None:
         super().__init__(**training)
@@ -88,7 +91,7 @@ class DDPM(TrainedModel, DrawsPictures):
         shorthand = (timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type)
         self.objective = combined_objective(objective, dict(zip(DEFAULTS, shorthand, strict=True)))
         self.model: DiffusionWrapper | None = None
-        self.validation = ValidationLoss()
+        self.validation, self.metrics = ValidationLoss(), Metrics(metrics or {})
 
     # Networks and weights
 
@@ -161,9 +164,10 @@ class DDPM(TrainedModel, DrawsPictures):
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        losses = self.losses(x0, self.condition(batch, draws, x0), draws, batch)
+        losses, metrics = measure(self, x0, self.condition(batch, draws, x0), draws, batch)
         loss = self.window_mean(losses.weighted)
         told = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
+        told |= {f"train/{name}": self.window_mean(numbers) for name, numbers in metrics.items()}
         self.log_window(batch_idx, told, **self.current_rates())
         return loss
 
@@ -180,7 +184,7 @@ class DDPM(TrainedModel, DrawsPictures):
     def validation_step(self, batch: dict[str, Any], batch_idx: int) -> None:
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
-        self.validation.add("", self.losses(x0, self.condition(batch, None, x0), draws, batch), batch["slot"] >= 0)
+        self.validation.add("", *measure(self, x0, self.condition(batch, None, x0), draws, batch), batch["slot"] >= 0)
         if self.model_ema is not None:
             self.validation.keep(x0, batch, draws)
 
@@ -189,8 +193,8 @@ class DDPM(TrainedModel, DrawsPictures):
             # The precision's context too: Lightning leaves it before this hook, and latents are in half precision.
             with self.ema_scope(), self.trainer.precision_plugin.forward_context():
                 for x0, batch, draws in self.validation.kept():
-                    losses = self.losses(x0.to(self.device), self.condition(batch, None, x0), draws, batch)
-                    self.validation.add("_ema", losses, batch["slot"] >= 0)
+                    measured = measure(self, x0.to(self.device), self.condition(batch, None, x0), draws, batch)
+                    self.validation.add("_ema", *measured, batch["slot"] >= 0)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
         # Equal on all ranks already; said so, or each of them is warned about.
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)

@@ -22,14 +22,23 @@ class ValidationLoss:
 
     def restart(self) -> None:
         self._sums: dict[str, Tensor] = {}
+        self._names: list[str] = []
         self._kept: list[tuple[Tensor, dict[str, Any], BatchDraws]] = []
 
-    def add(self, suffix: str, losses: Losses, counted: Tensor | None = None) -> None:
-        """Losses of a batch; `counted` (b,) says of which examples, by default of all."""
-        rows = torch.stack([torch.ones_like(losses.simple), losses.simple, losses.weighted])
+    def add(
+        self,
+        suffix: str,
+        losses: Losses,
+        metrics: Mapping[str, Tensor] | None = None,
+        counted: Tensor | None = None,
+    ) -> None:
+        """Losses and metrics (b,) of a batch; `counted` (b,) says of which examples, by default of all."""
+        named = {"loss_simple": losses.simple, "loss": losses.weighted, **(metrics or {})}
+        rows = torch.stack([torch.ones_like(losses.simple), *named.values()])
         if counted is not None:
             rows = torch.where(counted.to(rows.device), rows, 0.0)
-        self._sums[suffix] = self._sums.get(suffix, torch.zeros(3, device=rows.device)) + rows.sum(dim=1)
+        self._names = list(named)
+        self._sums[suffix] = self._sums.get(suffix, torch.zeros(len(rows), device=rows.device)) + rows.sum(dim=1)
 
     def keep(self, x0: Tensor, batch: Mapping[str, Any], draws: BatchDraws) -> None:
         told = {name: value for name, value in batch.items() if name not in ("image", "moments")}
@@ -40,9 +49,11 @@ class ValidationLoss:
             yield self._kept.pop(0)
 
     def metrics(self, reduce: Callable[..., Tensor]) -> dict[str, Tensor]:
-        """`val/loss_simple` and `val/loss` with each suffix; `reduce(tensor, reduce_op="sum")` adds up over ranks."""
+        """`val/loss_simple`, `val/loss` and metrics, with each suffix; `reduce(tensor, reduce_op="sum")` adds up over
+        ranks."""
         found: dict[str, Tensor] = {}
         for suffix, sums in self._sums.items():
-            count, simple, weighted = reduce(sums, reduce_op="sum")
-            found |= {f"val/loss_simple{suffix}": simple / count, f"val/loss{suffix}": weighted / count}
+            count, *others = reduce(sums, reduce_op="sum")
+            named = zip(self._names, others, strict=True)
+            found |= {f"val/{name}{suffix}": total / count for name, total in named}
         return found
