@@ -11,7 +11,7 @@ _FLAGS = (
     (r"ema=true", "--ema"),
     (r"ema=false", "--no-ema"),
 )
-_PATTERNS = tuple((re.compile(rf"(?<![\w.]){setting}\b"), flag) for setting, flag in _FLAGS)
+_PATTERNS = tuple((re.compile(rf"(?<![\w./'\"]){setting}\b"), flag) for setting, flag in _FLAGS)
 
 
 def with_flags(text: str) -> str:

@@ -16,7 +16,7 @@ from lun.cli.arguments import Arguments
 from lun.config.check import check, warnings
 from lun.config.compat.conditioning import keep_unconditional
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load import Merged, merge_layers
+from lun.config.reading.load import Merged, read_layers
 from lun.run.changes import stored_settings
 from lun.run.defaults import DEFAULTS
 from lun.strategies.names import unread_section, with_deepspeed_section
@@ -67,15 +67,17 @@ def read_settings(arguments: Arguments, resume: Resume | None) -> Settings:
 def look_at_settings(arguments: Arguments, resume: Resume | None) -> tuple[Settings, list[Fault]]:
     """Merge and translate, and find what is wrong. Raises `Fault` or an ExceptionGroup where nothing can be merged."""
     files = layers_of(arguments, resume)
-    written = merge_layers(files, arguments.overrides)
-    merged = merge_layers(files, (*arguments.overrides, *flags_as_overrides(arguments, written.config)), DEFAULTS)
+    layers = read_layers(files, DEFAULTS)
+    merged = layers.with_settings(arguments.overrides)
+    if flags := flags_as_overrides(arguments, merged.config):
+        merged = layers.with_settings((*arguments.overrides, *flags))
     merged, idle = without_idle_monitors(merged)
     merged, notes, faults = upgrade(merged)
     kept = keep_unconditional(merged.config, _stored(resume))
     merged = merged.replaced(kept.config)
-    faults += unusable_texts(merged) + missing_values(merged) + _unresolved_beside(merged, check(merged))
-    told = (*flag_conflicts.notes(arguments), *notes, *kept.notes, *idle, *warnings(merged))
-    settings = Settings(merged.config, told, merged.files)
+    faults += unusable_texts(merged) + missing_values(merged) + _with_unresolved(merged, check(merged))
+    notes = [*flag_conflicts.notes(arguments), *notes, *kept.notes, *idle, *warnings(merged)]
+    settings = Settings(merged.config, tuple(notes), merged.files)
     unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
     return (replace(settings, notes=(*settings.notes, unread)) if unread else settings), faults
 
@@ -98,11 +100,11 @@ def without_idle_monitors(merged: Merged) -> tuple[Merged, list[str]]:
     return replace(merged, config=merged.config | {"lightning": lightning}, unresolved=unresolved), notes
 
 
-def _unresolved_beside(merged: Merged, found: list[Fault]) -> list[Fault]:
-    """`found` and what is unresolved; under a wrong target of the model its params are not the point."""
-    if any(fault.id in ("CFG04", "DEP01") and "model.target" in fault.where for fault in found):
-        return found
-    return [*merged.unresolved.values(), *found]
+def _with_unresolved(merged: Merged, faults: list[Fault]) -> list[Fault]:
+    """`faults` and what is unresolved; under a wrong target of the model its params are not the point."""
+    if any(fault.id in ("CFG04", "DEP01") and "model.target" in fault.where for fault in faults):
+        return faults
+    return [*merged.unresolved.values(), *faults]
 
 
 def is_missing(error: Exception) -> bool:
@@ -194,7 +196,7 @@ def missing_values(merged: Merged) -> list[Fault]:
 
 def _missing(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     if isinstance(value, dict):
-        return [found for key, item in value.items() for found in _missing(item, (*path, str(key)))]
+        return [missing for key, item in value.items() for missing in _missing(item, (*path, str(key)))]
     return [path] if value == MISSING else []
 
 

@@ -42,33 +42,46 @@ class Merged:
         return replace(self, config=config)
 
 
+@dataclass(frozen=True)
+class Layers:
+    """The files of a configuration, read and merged, before the settings of a command line."""
+
+    tree: Node
+    files: tuple[str, ...]
+
+    def with_settings(self, settings: Sequence[str]) -> Merged:
+        """Lay settings of the command line over the files (`a.b=value`, `~a.b` removes), and resolve interpolations.
+
+        Settings are one layer, in their order; removals come before them.
+        Raises `Fault` CFG02, CFG03 or CLI03, an ExceptionGroup of several.
+        """
+        tree = _with_overrides(self.tree, settings)
+        positions = tree.positions()
+        positions.pop(())
+        config, unresolved = resolved(tree.plain(), positions)
+        return Merged(anchored(config), positions, self.files, unresolved)
+
+
 def load_layers(
     files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
 ) -> Merged:
-    """`merge_layers`, with nothing unresolved. Raises `Fault` CFG06 as well, an ExceptionGroup of several."""
-    merged_layers = merge_layers(files, overrides, defaults)
+    """Files and settings, with nothing unresolved. Raises `Fault` CFG06 as well, an ExceptionGroup of several."""
+    merged_layers = read_layers(files, defaults).with_settings(overrides)
     raise_all(list(merged_layers.unresolved.values()))
     return merged_layers
 
 
-def merge_layers(
-    files: Sequence[str], overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
-) -> Merged:
-    """Merge YAML files by `in_order`, then the settings of the command line (`a.b=value`, `~a.b` removes).
+def read_layers(files: Sequence[str], defaults: Mapping[str, Any] | None = None) -> Layers:
+    """Read YAML files and merge them by `in_order`; `defaults` is a layer below all of them.
 
-    A file comes after those that it extends; `defaults` is a layer below all of them. Settings are one layer, in their
-    order; removals come before them. Interpolations are resolved at the end.
+    A file comes after those that it extends.
     Raises `Fault` CFG01, CFG02, CFG03 or CFG08, an ExceptionGroup of several.
     """
-    found = in_order(expanded(files))
+    in_turn = in_order(expanded(files))
     tree = as_node(dict(defaults or {}), DEFAULT)
-    for layer in found:
+    for layer in in_turn:
         tree = merged(tree, layer.node)
-    tree = _with_overrides(tree, overrides)
-    positions = tree.positions()
-    positions.pop(())
-    config, unresolved = resolved(tree.plain(), positions)
-    return Merged(anchored(config), positions, tuple(layer.file.as_posix() for layer in found), unresolved)
+    return Layers(tree, tuple(layer.file.as_posix() for layer in in_turn))
 
 
 def _with_overrides(tree: Node, overrides: Sequence[str]) -> Node:

@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from ldm.files.sniff import bare_pickle
 from ldm.modules.losses.lpips import no_features
 from lun.cli.parser import parse
+from lun.console.flags import with_flags
 from lun.data.index.missing_data import check_folder
 from lun.loop.rank_failures import rank_failure
 from lun.program import as_started
@@ -23,7 +24,7 @@ NASTY = ["a b", "[x]", "{y: 1}", "it's", 'say "no"', "k=v w", "$HOME", "a;b", "~
 ROOT = Path(__file__).parents[4]
 # A flag, a command or a key whose value follows at once.
 LEADING = re.compile(
-    r"(?:^|[\s(])(?:--?[A-Za-z][\w-]*|\S*main\.py|-m lun\.\w+|rm|[a-z_]+(?:\.[a-z_]+)+=|--to \w+)(?: |(?<==))$"
+    r"(?:^|[\s(])(?:--?[A-Za-z][\w-]*|\S*main\.py|-m lun\.\w+|rm|convert|[a-z_]+(?:\.[a-z_]+)+=|--to \w+)(?: |(?<==))$"
 )
 SETTING = re.compile(r"(?:^|\s)~?[a-z_]+(?:\.\w+)+=(?!\{\})[\[{(*]")
 # Numbers and names of our own, which no shell takes apart.
@@ -114,7 +115,7 @@ def test_the_words_come_back_from_every_line_that_is_printed_to_be_pasted(name, 
     other = file.with_name("other.ckpt")
     assert shells(fix_of(lambda: find_checkpoint(str(other))), "--resume")[1] in (str(run), str(file))
     assert shells(rank_failure(run, 0).fix, "--resume")[1] == str(file)
-    assert shells(bare_pickle(file).fix, "python -m")[3] == str(file)
+    assert shells(with_flags(bare_pickle(file).fix), "python -m")[3] == str(file)
     assert shells(fix_of(lambda: check_folder(tmp_path / "data" / f"{name} picture")), "--data_root")[1] == str(folder)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / name))
     assert len(shells(no_features().fix, "model.params.lossconfig.params.perceptual_path")) == 1

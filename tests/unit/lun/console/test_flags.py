@@ -24,7 +24,9 @@ def test_a_setting_is_worded_as_the_flag_that_changes_it(setting: str, flag: str
     assert with_flags(setting) == flag
 
 
-@pytest.mark.parametrize("text", ["data.params.cache.dtype=fp16", "model.params.ckpt_path=sd.ckpt", "use_ema=false"])
+@pytest.mark.parametrize(
+    "text", ["data.params.cache.dtype=fp16", "model.params.ckpt_path=sd.ckpt", "use_ema=false", "/my/to=it/force=true"]
+)
 def test_settings_of_a_configuration_stay(text: str) -> None:
     assert with_flags(text) == text
 

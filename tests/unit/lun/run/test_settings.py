@@ -7,6 +7,7 @@ import yaml
 
 from ldm.errors import Fault
 from lun.cli.arguments import Arguments
+from lun.config.reading import load
 from lun.run.settings import MISSING, as_yaml, data_roots, flags_as_overrides, layers_of, read_settings
 
 TINY = str(Path(__file__).parents[3] / "fixtures" / "tiny.yaml")
@@ -75,3 +76,17 @@ def test_the_configuration_written_down_reads_back_as_it_is(tmp_path: Path) -> N
 
 def test_files_on_the_command_line_replace_those_of_the_run() -> None:
     assert layers_of(Arguments(base=("a.yaml", "b.yaml")), None) == ["a.yaml", "b.yaml"]
+
+
+def test_files_are_read_and_merged_once_whatever_flags_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged_files: list[object] = []
+
+    def once(*given: object) -> object:
+        merged_files.append(given)
+        return load.read_layers(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("lun.run.settings.read_layers", once)
+    settings = read_settings(Arguments(base=(TINY,), overrides=("seed=3",), data_root="pictures", seed=4), None)
+    assert settings.config["seed"] == 4
+    assert settings.config["data"]["params"]["train"]["params"]["data_root"] == "pictures"
+    assert len(merged_files) == 1
