@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ldm.torch_internals import as_a_plain_tensor, tensor_without_memory, writes_into_its_arguments
+
 LARGE = 1 << 16  # bytes from which a tensor that every rank holds is worth sharing out
 _LEFT_SPREAD: ContextVar[bool] = ContextVar("left_spread", default=False)
 
@@ -68,8 +70,7 @@ class LazyShardedTensor(Tensor):
 
     @staticmethod
     def __new__(cls, shape: Sequence[int], dtype: torch.dtype, runs: Sequence[Run]) -> "LazyShardedTensor":
-        make: Any = Tensor._make_wrapper_subclass
-        made: LazyShardedTensor = make(cls, torch.Size(shape), dtype=dtype, device="cpu")
+        made: LazyShardedTensor = tensor_without_memory(cls, shape, dtype)
         made.runs = tuple(sorted((run for run in runs if len(run.elements)), key=lambda run: run.start))
         return made
 
@@ -98,7 +99,7 @@ class LazyShardedTensor(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _SAID_BY_ITSELF:
-            with torch._C.DisableTorchFunctionSubclass():
+            with as_a_plain_tensor():
                 return func(*args, **kwargs)
         kept = _KEPT_SPREAD[func](*args, **kwargs) if func in _KEPT_SPREAD else None
         if (
@@ -114,7 +115,7 @@ class LazyShardedTensor(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """What reaches torch without its Python functions."""
-        if func._schema.is_mutable and isinstance(args[0], LazyShardedTensor):
+        if writes_into_its_arguments(func) and isinstance(args[0], LazyShardedTensor):
             raise _not_written()
         return func(*_made_whole(args), **_made_whole(kwargs or {}))
 

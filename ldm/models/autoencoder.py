@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.files.source import find_source
+from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
 from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned
 from ldm.models.base import TrainedModel
@@ -19,7 +20,7 @@ from ldm.models.first_stage import FirstStage
 from ldm.models.parts import ForwardUnit, TrainingPlan
 from ldm.models.reconstruction import Quality
 from ldm.models.training import Rule
-from ldm.models.window import Micro, advance, forget_logged, mean_of, still, uncounted
+from ldm.models.window import Micro, advance, mean_of, still
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.autoencoder import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
@@ -232,7 +233,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         log = mean_of([micro.log for micro in window])
         log["disc_loss"] = torch.zeros((), device=self.device)
         if self.loss.takes_part(self.position.step):
-            log |= self._teach_discriminator(uncounted(judge), window)
+            log |= self._teach_discriminator(leave_uncounted(judge), window)
         told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]}
         self.tell_window(told | {f"train/{name}": value for name, value in log.items()}, **self.current_rates())
         advance(self.lr_schedulers())

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.torch_internals import scales_inside_its_step
 
 
 def require_clippable(optimizers: Iterable[Optimizer], clip: float | None, scaled: bool) -> None:
     """Raise `Fault` CFG08 if a fused optimizer would have to clip: it divides by float16's loss scale only inside."""
-    fused = [one for one in optimizers if getattr(one, "_step_supports_amp_scaling", False)]
+    fused = [one for one in optimizers if scales_inside_its_step(one)]
     if clip and scaled and fused:
         name = type(fused[0]).__name__
         raise Fault(

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.models.optimizer_settings import Settings
+from ldm.torch_internals import set_last_rates
 from ldm.util import Recipe, get_obj_from_str, instantiate_from_config, is_recipe
 
 WHERE = "model.params.scheduler_config"
@@ -109,7 +110,7 @@ def set_rates(
         if schedule is not None:
             schedule.base_lrs, schedule.last_epoch = list(rates), step
             now = [rate * factor(step) for rate, factor in zip(rates, schedule.lr_lambdas, strict=True)]
-            schedule._last_lr = list(now)
+            set_last_rates(schedule, now)
             _give(schedule.optimizer, rates, now)  # a strategy's optimizer may stand around it
         else:
             _give(optimizer, None, rates)

@@ -42,24 +42,9 @@ def still(part: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def uncounted(optimizer: Any) -> Any:
-    """A LightningOptimizer whose steps do not count as the run's; again in every step, since Lightning undoes it."""
-    optimizer._on_before_step = optimizer._on_after_step = _nothing
-    return optimizer
-
-
 def advance(schedules: Any) -> None:
     """Move every schedule by a step, that of an optimizer which has not begun yet included."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step\\(\\)` before")
         for schedule in schedules or ():
             schedule.step()
-
-
-def forget_logged(trainer: Any) -> None:
-    """Where a model steps by hand Lightning (2.6) logs a window again with each micro-batch of the next one."""
-    trainer._results.reset()
-
-
-def _nothing() -> None:
-    """In the place of Lightning's counting."""

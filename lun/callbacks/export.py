@@ -25,6 +25,7 @@ from lun.checkpoints.names import check_place, check_template, file_name
 from lun.checkpoints.run_metadata import run_metadata
 from lun.checkpoints.saving import not_finite, relative, run_directory, weights_are_finite
 from lun.loop.boundary import AtStepBoundary
+from lun.loop.lightning_internals import dump_checkpoint
 from lun.loop.position import follower
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Export(AtStepBoundary):
         if not weights_are_finite(pl_module):
             raise not_finite(trainer, step)
         # All ranks take part in gathering; one of them writes.
-        state = trainer._checkpoint_connector.dump_checkpoint(weights_only=True)["state_dict"]
+        state = dump_checkpoint(trainer, weights_only=True)["state_dict"]
         if trainer.is_global_zero:
             self._write(trainer, pl_module, step, state)
 

@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import shutil
-import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from ldm.files.lazy_tensor import is_left_spread
 from ldm.files.rank_shards import RankShards, with_tensors
 from ldm.files.read import read_torch
 from ldm.files.replacing import flush_file, is_leftover, move_into_place, unfinished
+from ldm.files.sniff import require_undamaged
 from lun.checkpoints.background import Background
 from lun.checkpoints.checkpoint_files import keep, let_go, remove_unnamed, set_aside
 from lun.checkpoints.manifest import HashedFile, Manifest, manifest_path
@@ -157,17 +157,17 @@ def unreadable(path: Path) -> str | None:
         content = _read_undamaged(path)
         shards = RankShards.of(content, path)
         return None if shards is None else shards.differ()
-    except Exception as error:  # damage can make the reader of zip files or pickles fail in any way
+    except (Fault, OSError, ValueError) as error:
         return _reason(error)
 
 
 def _read_undamaged(path: Path) -> dict[str, Any]:
-    """A checkpoint without what lies beside it; raises anything at all, with the reason in words, if it is damaged."""
+    """A checkpoint without what lies beside it; `Fault`, OSError or ValueError if it is damaged."""
     if manifest := Manifest.read(path):
         if reason := manifest.differs(path):
             raise ValueError(reason)
-    elif damaged := _damaged_part(path):
-        raise ValueError(f"its part {damaged} is damaged")
+    else:
+        require_undamaged(path)
     content: dict[str, Any] = read_torch(path)
     return content
 
@@ -179,11 +179,6 @@ def _reason(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _damaged_part(path: Path) -> str | None:
-    with zipfile.ZipFile(path) as archive:
-        return archive.testzip()
-
-
 def peek(path: Path) -> dict[str, Any]:
     """What a checkpoint holds, its tensors left on disk until they are looked at; empty if it cannot be opened.
 
@@ -191,7 +186,7 @@ def peek(path: Path) -> dict[str, Any]:
     """
     try:
         state = read_torch(path)
-    except Exception:  # as in `unreadable`; whoever needs the reason asks there
+    except Fault:  # whoever needs the reason asks `unreadable`
         return {}
     return state if isinstance(state, dict) else {}
 
@@ -226,7 +221,7 @@ def clean_leftovers(directory: Path) -> None:
 def _prove(path: Path) -> None:
     try:
         _read_undamaged(path)
-    except Exception as error:
+    except (Fault, OSError, ValueError) as error:
         raise Fault(
             "RES04",
             "checkpoints of this run could not be resumed",

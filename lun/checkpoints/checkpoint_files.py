@@ -6,9 +6,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-import torch
-
+from ldm.errors import Fault
 from ldm.files.rank_shards import FOLDER, RankShards
+from ldm.files.read import read_torch
 from lun.checkpoints.manifest import Manifest, manifest_path
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def _owner(folder: Path) -> str:
 def _named_by(file: Path) -> set[Path] | None:
     """The folder that a checkpoint names, if any; None where it cannot be read."""
     try:
-        shards = RankShards.of(torch.load(file, map_location="cpu", weights_only=True, mmap=True), file)
-    except Exception:  # damage can make the reader of zip files or pickles fail in any way
+        shards = RankShards.of(read_torch(file), file)
+    except (Fault, OSError):
         return None
     return {shards.folder} if shards else set()

@@ -14,6 +14,7 @@ from ldm.errors import Fault
 from ldm.files.lazy_tensor import left_spread
 from ldm.shell import quoted
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers
+from lun.loop.lightning_internals import dump_checkpoint, trainer_of
 from lun.loop.position import follower
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def relative(trainer: Trainer, path: Path) -> str:
 
 def weights_are_finite(pl_module: LightningModule) -> bool:
     """Whether no trained weight is NaN or infinite: one norm over all of them. Collective where weights are sharded."""
-    strategy = getattr(getattr(pl_module, "_trainer", None), "strategy", None)
+    strategy = getattr(trainer_of(pl_module), "strategy", None)
     source = getattr(strategy, "ema_source", None)  # parameters may be empty then: each rank looks at what it holds
     weights = [weight for weight in pl_module.parameters() if weight.requires_grad]
     held = weights if source is None else source.tensors().values()
@@ -69,7 +70,7 @@ def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | N
     path = Path(trainer.strategy.broadcast(str(path)))
     failure: OSError | RuntimeError | None = None
     with left_spread() if _in_parts(trainer) else nullcontext():
-        checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+        checkpoint = dump_checkpoint(trainer)
         try:
             trainer.strategy.save_checkpoint(checkpoint, path)
         except (OSError, RuntimeError) as error:
@@ -85,7 +86,7 @@ def _in_parts(trainer: Trainer) -> bool:
 
 def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
     """As `write_checkpoint`, but rank 0 writes a copy of the state in the background; errors are in the future."""
-    checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
+    checkpoint = dump_checkpoint(trainer)
     writer = trainer.strategy.checkpoint_io
     if not trainer.is_global_zero:
         nothing: Future[None] = Future()

@@ -4,7 +4,7 @@ import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +40,8 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
     Raises OSError on all ranks if one of them cannot write, `Fault` RES04 if elements are missing.
     """
     folder, unfinished = _agreed_folder(path, require)
-    try:
+    with ExitStack() as undo:
+        undo.callback(_clear, path, unfinished)
         ranks = _gathered(_write_own(unfinished / f"rank-{own_rank():05d}.safetensors", content))
         if errors := [written.error for written in ranks if written.error]:
             raise OSError(errors[0])
@@ -49,12 +50,15 @@ def shards_beside(path: Path, content: dict[str, Any], require: Callable[[], Non
             move_into_place(unfinished, folder)
         shards = RankShards(folder, tuple(written.file for written in ranks if written.file))
         yield without_tensors(content) | {ENTRY: shards.entry()}
-    except BaseException:
-        if own_rank() == 0:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            # Not simply the new one: where the error came after the move, the checkpoint names it already.
-            remove_unnamed(path.parent, of=path.name)
-        raise
+        undo.pop_all()
+
+
+def _clear(path: Path, unfinished: Path) -> None:
+    """Remove what a save that failed has left on rank 0."""
+    if own_rank() == 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        # Not simply the new one: where the error came after the move, the checkpoint names it already.
+        remove_unnamed(path.parent, of=path.name)
 
 
 def own_rank() -> int:

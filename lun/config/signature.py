@@ -88,6 +88,6 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     function = target.__init__ if inspect.isclass(target) else target
     try:
         return typing.get_type_hints(function)
-    except Exception:  # a hint may name anything, also what exists for the type checker alone
+    except (NameError, AttributeError, TypeError, SyntaxError):  # a hint may name what exists for type checkers alone
         raw = getattr(function, "__annotations__", {})
         return {name: hint for name, hint in raw.items() if not isinstance(hint, str)}

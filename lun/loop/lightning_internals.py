@@ -1,7 +1,8 @@
-"""The only place that touches Lightning's inner counters: told once, at the start, where training stands.
+"""What Lightning does not promise and the program needs, in one place. Tried with Lightning 2.6.6.
 
-Lightning's own progress is never saved nor restored: over chains of resumes it drifts. Three totals are enough for its
-intervals (validation, logging, the end of the run) to follow ours. Tried with Lightning 2.6.6.
+Its inner counters are told once, at the start, where training stands. Lightning's own progress is never saved nor
+restored: over chains of resumes it drifts. Three totals are enough for its intervals (validation, logging, the end of
+the run) to follow ours. What models need of it stands in `ldm.lightning_internals`.
 """
 
 from collections.abc import Mapping
@@ -10,9 +11,12 @@ from typing import Any, cast
 
 import lightning
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies.strategy import _ForwardRedirection as ForwardRedirection
 
 from ldm.errors import Fault
 from ldm.packages import install_line
+
+__all__ = ["ForwardRedirection"]  # what calls a step through a strategy's wrapper of the module
 
 EPOCH_LOOP = "fit_loop.epoch_loop"
 BATCHES = f"{EPOCH_LOOP}.batch_progress.total"
@@ -22,8 +26,9 @@ STEPPED = f"{EPOCH_LOOP}._batches_that_stepped"
 SIGTERM_BROADCAST = f"{EPOCH_LOOP}._broadcast_sigterm_tensor"
 SIGTERM_NOTICE = "_signal_connector._sigterm_notifier_fn"
 SIGNALS_BEFORE = "_signal_connector._original_handlers"
+DUMP = "_checkpoint_connector.dump_checkpoint"
 
-INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE, SIGNALS_BEFORE)
+INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE, SIGNALS_BEFORE, DUMP)
 
 
 def inside(trainer: Trainer, path: str) -> Any:
@@ -77,3 +82,21 @@ def silence_sigterm(trainer: Trainer) -> None:
 def give_back_after_fit(trainer: Trainer, handlers: Mapping[int, Any]) -> None:
     """Let Lightning, which puts back what it found at its start, put back these handlers."""
     inside(trainer, SIGNALS_BEFORE).update(handlers)
+
+
+def dump_checkpoint(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
+    """The whole state of a training as its checkpoint would hold it, or of the weights alone, without a file.
+
+    Collective where the strategy spreads weights over ranks.
+    """
+    state: dict[str, Any] = inside(trainer, DUMP)(weights_only=weights_only)
+    return state
+
+
+def trainer_of(pl_module: Any) -> Trainer | None:
+    """The Trainer that a module is attached to, if any; None for what is no LightningModule."""
+    try:
+        found: Trainer | None = getattr(pl_module, "trainer", None)
+    except RuntimeError:  # Lightning's way to say that there is none
+        return None
+    return found

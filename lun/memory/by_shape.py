@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.optim import Optimizer
 
 from ldm.modules.rounding import PER_TENSOR
+from ldm.torch_internals import unset_fake_temporarily
 from ldm.util import Recipe, instantiate_from_config
 
 

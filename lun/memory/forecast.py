@@ -9,7 +9,6 @@ from typing import Any, cast
 import torch
 from lightning.pytorch.plugins.precision import Precision
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.sampler import guided
@@ -23,6 +22,7 @@ from ldm.models.diffusion.inpainting import KEPT
 from ldm.models.diffusion.preview import previewing
 from ldm.modules.meta_init import give_memory
 from ldm.modules.rounding import rounded_step
+from ldm.torch_internals import DataDependentOutputException, FakeTensorMode
 from ldm.util import instantiate_from_config
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape

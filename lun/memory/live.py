@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from ldm.torch_internals import TorchDispatchMode, identity_of, tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
@@ -45,7 +45,7 @@ class LiveBytes(TorchDispatchMode):
 
     def _count(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
-        identity, size = storage._cdata, storage.nbytes()
+        identity, size = identity_of(storage), storage.nbytes()
         if identity in self._known or size == 0:
             return
         self._known.add(identity)

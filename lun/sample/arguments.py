@@ -4,6 +4,7 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from lun.cli.command_parser import CommandParser
 
@@ -47,7 +48,7 @@ def build() -> CommandParser:
     return parser
 
 
-def _pictures(group: argparse._ArgumentGroup) -> None:
+def _pictures(group: Any) -> None:
     group.add_argument("--count", type=_positive, default=1, help="pictures of each prompt (1)")
     group.add_argument("--seed", type=_seed, default=42, help="of the first, counting up; -1 draws one (42)")
     group.add_argument("--steps", type=_positive, help="of the solver (the run's, else 50)")
@@ -57,7 +58,7 @@ def _pictures(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
 
 
-def _weights(parser: argparse._ArgumentGroup) -> None:
+def _weights(parser: Any) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--ema", dest="ema", action="store_true", default=None, help="averaged (where there are any)")
     group.add_argument("--raw", dest="ema", action="store_false", help="those of the last step")

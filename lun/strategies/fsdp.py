@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.torch_internals import apply_to_tensors
 from lun.strategies import parts, shards
 from lun.strategies.blocks import blocks_of, compute_twice
 
@@ -148,9 +149,8 @@ class FSDP(ModelParallelStrategy):
 
     def model_to_device(self) -> None:
         """What is not sharded; shards are where they belong."""
-        self.lightning_module._apply(
-            lambda tensor: tensor if isinstance(tensor, DTensor) else tensor.to(self.root_device)
-        )
+        where = self.root_device
+        apply_to_tensors(self.lightning_module, lambda t: t if isinstance(t, DTensor) else t.to(where))
 
     # Steps
 
@@ -186,7 +186,7 @@ class FSDP(ModelParallelStrategy):
         return shards.module_state(self.lightning_module)
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        return shards.optimizer_state(getattr(optimizer, "_optimizer", optimizer))
+        return shards.optimizer_state(getattr(optimizer, "optimizer", optimizer))
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
         parts.save(self, checkpoint, filepath, storage_options)

@@ -48,7 +48,7 @@ LAYERS: list[list[str]] = [
     ["ldm.util", "ldm.place", "ldm.packages", "ldm.cpus"],
     ["ldm.admission"],
     ["ldm.errors"],
-    ["ldm.plain", "ldm.plain_yaml", "ldm.shell"],
+    ["ldm.plain", "ldm.plain_yaml", "ldm.shell", "ldm.torch_internals", "ldm.lightning_internals"],
     ["ldm", "lun"],
 ]
 
@@ -90,6 +90,22 @@ LIGHT = [
     "lun.sample.command",
     "lun.memory.command",
 ]
+
+# The only places that touch what another library does not promise; each function there has a test of what it means.
+INTERNALS = re.compile(r"_internals$")
+# What is called by an underscore and promised all the same, or what Python itself offers no other way to.
+PROMISED = {
+    "_replace": "namedtuple",
+    "_asdict": "namedtuple",
+    "_fields": "namedtuple",
+    "_is_protocol": "typing: what its own is_protocol reads, which Python 3.11 has not",
+    "_exit": "os: ends a process at once",
+    "_on_queue_feeder_error": "multiprocessing.Queue: what its own executor overrides to hear of such an error",
+}
+REACHES = ("getattr", "hasattr", "setattr", "delattr", "attrgetter")
+
+# A broad `except` takes in what nobody has thought of: bugs of ours among it.
+BROAD_EXCEPTS = 12
 
 LONGEST_FILE = 320
 LONGEST_FUNCTION = 60
@@ -274,6 +290,62 @@ def test_only_the_records_of_families_tell_one_family_from_another() -> None:
     trees = {name: tree for name, tree in TREES.items() if not inside(name, "ldm.families")}
     found = [f"{name}:{n.lineno}" for name, tree in trees.items() for n in ast.walk(tree) if compares_a_family(n)]
     assert found == []
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_" and name not in PROMISED
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """What a module defines or binds anywhere in it."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return found | {node.attr for node in bound if ast.unparse(node.value) in ("self", "cls", "made")}
+
+
+def reached(node: ast.AST, own: set[str]) -> Iterator[str]:
+    """Private names of others that a node reaches into: by attribute, by import, or by a name in a string."""
+    if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+        if ast.unparse(node.value) not in ("self", "cls", "super()"):
+            yield node.attr
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        home = node.module.split(".")
+        if home[0] not in ("ldm", "lun"):
+            yield from (name for name in [*home[1:], *(alias.name for alias in node.names)] if private(name))
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in REACHES:
+        words = [word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+        yield from (part for word in words for part in word.split(".") if private(part) and part not in own)
+
+
+def test_what_other_libraries_do_not_promise_is_touched_in_one_place_for_each() -> None:
+    found = [
+        f"{name}:{getattr(node, 'lineno', 0)}: {inner}"
+        for name, tree in TREES.items()
+        if not INTERNALS.search(name)
+        for own in [own_names(tree)]
+        for node in ast.walk(tree)
+        for inner in reached(node, own)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["trainer._results", "getattr(a, '_trainer', 0)", "from torch._x import y", "from torch import _C"]
+)
+def test_each_way_to_reach_into_another_library_is_noticed(line: str) -> None:
+    assert any(list(reached(node, set())) for node in ast.walk(ast.parse(line)))
+
+
+def test_few_excepts_take_in_everything() -> None:
+    broad = [
+        f"{name}:{node.lineno}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
+    ]
+    assert len(broad) <= BROAD_EXCEPTS, broad
 
 
 def test_files_stay_short() -> None:

@@ -8,6 +8,13 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
+from lun.strategies.zero.deepspeed_internals import (
+    partitions_of,
+    placed,
+    publish,
+    require_known_insides,
+    shards_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -41,22 +48,20 @@ class Piece:
 class Partitions:
     """The trained fp32 weights of a module under DeepSpeed's ZeRO optimizer of stage 1, 2 or 3; what an EMA averages.
 
-    Reads `single_partition_of_fp32_groups`, `_hp_mapping` (1, 2), `fp32_partitioned_groups_flat`, `grad_position` (3):
-    insides of DeepSpeed, tried with 0.19.8. Its own setters of whole weights fail for sizes that the ranks do not
-    divide, and it makes optimizer state only in the first step, too late for a resume.
+    zero   the engine's optimizer; what is read of it stands in `deepspeed_internals`
     """
 
     def __init__(self, module: nn.Module, zero: Any, device: torch.device) -> None:
         self.zero = zero
         self.device = device
-        self.sharded_weights = hasattr(zero, "fp32_partitioned_groups_flat")
-        find = self._of_stage_3 if self.sharded_weights else self._of_stage_1_and_2
-        self.pieces = {name: find(name, p) for name, p in module.named_parameters() if p.requires_grad}
+        require_known_insides(zero)
+        self.sharded_weights = shards_weights(zero)
+        self.pieces = {n: Piece(n, **vars(placed(zero, p))) for n, p in module.named_parameters() if p.requires_grad}
 
     @property
     def flats(self) -> list[Tensor]:
         """This rank's partitions; each is the parameter that the inner optimizer steps."""
-        return list(self.zero.fp32_partitioned_groups_flat if self.sharded_weights else _flats(self.zero))
+        return partitions_of(self.zero)
 
     def tensors(self) -> dict[str, Tensor]:
         """This rank's runs of the weights by name, as views; empty ones left out."""
@@ -99,14 +104,7 @@ class Partitions:
     @torch.no_grad()
     def written(self) -> None:
         """After fp32 weights were set: bring what the network computes with up to date. Collective."""
-        if not self.sharded_weights:
-            self.zero.update_lp_params()
-            return
-        self.zero._partition_all_parameters()
-        for index in range(len(self.flats)):
-            self.zero._reassign_or_swap_out_partitioned_parameters(index)
-        if lasting := self.zero.persistent_parameters:  # small ones stay whole, and would stay as they were
-            lasting[0].all_gather(lasting)
+        publish(self.zero)
 
     def _owned(self) -> list[tuple[str, Any]]:
         return [(name, piece) for name, piece in self.pieces.items() if piece.flat is not None and piece.length]
@@ -130,24 +128,3 @@ class Partitions:
             if distributed.get_rank() == 0:
                 result[name] = buffer.view(piece.shape).cpu()
         return result
-
-    def _of_stage_1_and_2(self, name: str, parameter: Any) -> Piece:
-        mapping = parameter._hp_mapping
-        if mapping is None:
-            return Piece(name, parameter.shape)
-        place, origin = mapping.hp_fragment_address, mapping.lp_fragment_address
-        flat = _flats(self.zero)[mapping.param_group_index]
-        return Piece(name, parameter.shape, flat, place.start, origin.start, place.numel)
-
-    def _of_stage_3(self, name: str, parameter: Any) -> Piece:
-        group, offset, size = self.zero.grad_position[self.zero.get_param_id(parameter)]
-        start = min(size * distributed.get_rank(), parameter.ds_numel)
-        length = min(size, parameter.ds_numel - start)
-        flat = self.zero.fp32_partitioned_groups_flat[group]
-        return Piece(name, parameter.ds_shape, flat, int(offset), start, length)
-
-
-def _flats(zero: Any) -> list[Tensor]:
-    """Stage 1 in bfloat16 with fp32 accumulation is another class, with another name for the same."""
-    found: list[Tensor] = getattr(zero, "single_partition_of_fp32_groups", None) or zero.fp32_groups_flat_partition
-    return found

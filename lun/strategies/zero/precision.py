@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.plugins.precision import DeepSpeedPrecision
-from lightning.pytorch.strategies.strategy import _ForwardRedirection
 from torch import Tensor, nn
 
+from lun.loop.lightning_internals import ForwardRedirection
 from lun.strategies.zero.scale import ENTRY, load_scale_state, scale_state
 
 
@@ -59,7 +59,7 @@ class ZeroPrecision(DeepSpeedPrecision):
             load_scale_state(self.loss_scaler, checkpoint[ENTRY])
 
 
-class InsideEngine(_ForwardRedirection):
+class InsideEngine(ForwardRedirection):
     """Calls a step through the engine, with the precision's context within: the engine ends one that is around it."""
 
     def __init__(self, precision: ZeroPrecision) -> None:

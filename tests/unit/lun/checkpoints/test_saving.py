@@ -68,7 +68,7 @@ class Ranks:
 )
 def test_where_weights_are_spread_each_rank_judges_its_own_and_all_agree(held, others, finite):
     module = nn.Linear(0, 0)  # empty, as parameters are under ZeRO-3
-    module._trainer = SimpleNamespace(strategy=Ranks(torch.tensor([held]), others))
+    module.trainer = SimpleNamespace(strategy=Ranks(torch.tensor([held]), others))
     assert weights_are_finite(module) is finite
 
 

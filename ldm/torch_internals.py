@@ -1,0 +1,56 @@
+"""What torch does not promise and this program needs, in one place. Tried with torch 2.9 and 2.13.
+
+Each function has a test of what it means, so that a torch in which it means something else is noticed there.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+__all__ = ["DataDependentOutputException", "FakeTensorMode", "TorchDispatchMode", "tree_leaves"]
+__all__ += ["unset_fake_temporarily"]
+
+
+def tensor_without_memory(kind: type[Tensor], shape: Sequence[int], dtype: torch.dtype) -> Any:
+    """An instance of a subclass of `Tensor` with this shape, on the CPU, that has no elements of its own."""
+    make: Any = Tensor._make_wrapper_subclass
+    return make(kind, torch.Size(shape), dtype=dtype, device="cpu")
+
+
+def as_a_plain_tensor() -> AbstractContextManager[None]:
+    """Within it, functions of torch treat a subclass of `Tensor` as `Tensor` itself."""
+    within: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
+    return within
+
+
+def writes_into_its_arguments(operation: Any) -> bool:
+    """Whether an operation that `__torch_dispatch__` is given writes into a tensor, as `aten.add_` does."""
+    return bool(operation._schema.is_mutable)
+
+
+def identity_of(storage: torch.UntypedStorage) -> int:
+    """A number that only this memory has as long as it lives; fake tensors, which have no address, included."""
+    return int(storage._cdata)
+
+
+def apply_to_tensors(module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
+    """Put `function` of each parameter, gradient and buffer below `module` in its place, as `Module.to` does."""
+    module._apply(function)
+
+
+def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
+    """What `schedule.get_last_lr()` tells until its next step."""
+    schedule._last_lr = list(rates)
+
+
+def scales_inside_its_step(optimizer: Optimizer) -> bool:
+    """Whether an optimizer divides gradients by float16's loss scale in its own step, as torch's fused ones do."""
+    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))

@@ -1,0 +1,101 @@
+"""torch's insides: each still means what the program takes it for."""
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from ldm.torch_internals import (
+    FakeTensorMode,
+    TorchDispatchMode,
+    apply_to_tensors,
+    as_a_plain_tensor,
+    identity_of,
+    scales_inside_its_step,
+    set_last_rates,
+    tensor_without_memory,
+    tree_leaves,
+    unset_fake_temporarily,
+    writes_into_its_arguments,
+)
+
+
+class Named(Tensor):
+    """A subclass that notes which functions reach it."""
+
+    heard: list[str] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        Named.heard.append(func.__name__)
+        with as_a_plain_tensor():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+
+def test_a_tensor_without_memory_has_shape_and_type_and_nothing_else() -> None:
+    made = tensor_without_memory(Named, (1 << 20, 1 << 22), torch.float16)  # 8 TiB, if it took any
+    assert (type(made), made.shape, made.dtype, made.device.type) == (Named, (1 << 20, 1 << 22), torch.float16, "cpu")
+
+
+def test_within_the_plain_mode_a_subclass_hears_of_nothing() -> None:
+    tensor = tensor_without_memory(Named, (2,), torch.float32)
+    Named.heard.clear()
+    with as_a_plain_tensor():
+        assert tensor.dim() == 1
+    assert Named.heard == []
+    assert tensor.dim() == 1
+    assert Named.heard == ["dim"]
+
+
+def test_operations_that_write_are_told_from_those_that_do_not() -> None:
+    class Notes(TorchDispatchMode):
+        found: dict[str, bool] = {}
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.found[str(func)] = writes_into_its_arguments(func)
+            return func(*args, **(kwargs or {}))
+
+    tensor = torch.ones(2)
+    with Notes() as notes:
+        tensor.add(1)
+        tensor.add_(1)
+    assert notes.found == {"aten.add.Tensor": False, "aten.add_.Tensor": True}
+
+
+def test_memory_has_one_identity_and_other_memory_another_also_where_it_is_fake() -> None:
+    with FakeTensorMode():
+        tensor, other = torch.ones(2), torch.ones(2)
+        found = [identity_of(one.untyped_storage()) for one in (tensor, tensor.view(1, 2), other)]
+        with unset_fake_temporarily():
+            assert torch.ones(2).sum() == 2
+    assert found[0] == found[1] != found[2]
+
+
+def test_each_tensor_of_a_module_is_put_in_its_place() -> None:
+    module = nn.BatchNorm1d(2)
+    apply_to_tensors(module, lambda tensor: tensor + 1)
+    assert module.weight.tolist() == [2, 2] and module.running_mean is not None
+    assert module.running_mean.tolist() == [1, 1] and isinstance(module.weight, nn.Parameter)
+
+
+def test_rates_that_are_set_are_the_last_until_the_next_step() -> None:
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+    schedule = LambdaLR(optimizer, lambda step: 0.5)
+    set_last_rates(schedule, [3.0])
+    assert schedule.get_last_lr() == [3.0]
+    optimizer.step()
+    schedule.step()
+    assert schedule.get_last_lr() == [0.5]
+
+
+def test_a_fused_adam_scales_inside_its_step_and_another_does_not() -> None:
+    weights = [nn.Parameter(torch.ones(1))]
+    assert scales_inside_its_step(torch.optim.AdamW(weights, fused=True))
+    assert not scales_inside_its_step(torch.optim.AdamW(weights))
+
+
+def test_leaves_of_nested_structures_are_found_in_order() -> None:
+    assert tree_leaves({"a": [1, (2, 3)], "b": 4}) == [1, 2, 3, 4]
