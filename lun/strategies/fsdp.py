@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Trainer
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.strategies.strategy import Strategy
 from lightning.pytorch.trainer.states import TrainerFn
@@ -186,7 +187,8 @@ class FSDP(ModelParallelStrategy):
         return shards.module_state(self.lightning_module)
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        return shards.optimizer_state(getattr(optimizer, "optimizer", optimizer))
+        inner = optimizer.optimizer if isinstance(optimizer, LightningOptimizer) else optimizer
+        return shards.optimizer_state(inner)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
         parts.save(self, checkpoint, filepath, storage_options)
