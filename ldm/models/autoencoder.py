@@ -230,12 +230,11 @@ class AutoencoderKL(FirstStage, TrainedModel):
         generator.step()
         self._loss_scale.watch()  # the discriminator's step, too, may be skipped
         generator.zero_grad()
-        log = mean_of([micro.log for micro in window])
-        log["disc_loss"] = torch.zeros((), device=self.device)
+        log = mean_of([micro.log for micro in window]) | {"disc_loss": torch.zeros((), device=self.device)}
         if self.loss.takes_part(self.position.step):
             log |= self._teach_discriminator(leave_uncounted(judge), window)
-        told = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]}
-        self.tell_window(told | {f"train/{name}": value for name, value in log.items()}, **self.current_rates())
+        log = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]} | {f"train/{k}": v for k, v in log.items()}
+        self.tell_window(log, **self.current_rates())
         advance(self.lr_schedulers())
 
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
