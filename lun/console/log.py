@@ -51,6 +51,7 @@ _handlers: list[logging.Handler] = []
 _early: list[logging.LogRecord] = []
 _counted: Counter[str] = Counter()
 _said: set[str] = set()
+_former_levels: dict[str, int] = {}
 _python_shows = warnings.showwarning
 
 
@@ -70,6 +71,7 @@ def configure(run_directory: Path | None, rank: int = 0) -> None:
         handler.filters.insert(0, Quiet())
         root.addHandler(handler)
     for name in OURS:
+        _former_levels.setdefault(name, logging.getLogger(name).level)
         logging.getLogger(name).setLevel(logging.INFO)
     _unburden_libraries()
     warnings.showwarning = _log_warning
@@ -78,7 +80,9 @@ def configure(run_directory: Path | None, rank: int = 0) -> None:
 def forget() -> None:
     """Undo `configure` and start counting afresh, as a second run in the same process needs it."""
     _detach()
-    for memory in (_early, _counted, _said):
+    for name, level in _former_levels.items():
+        logging.getLogger(name).setLevel(level)
+    for memory in (_early, _counted, _said, _former_levels):
         memory.clear()
     warnings.showwarning = _python_shows
 

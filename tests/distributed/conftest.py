@@ -17,7 +17,7 @@ def _one_thread() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """`ranks(case, *arguments) -> [result of rank 0, result of rank 1]`."""
     group = Ranks(tmp_path_factory.mktemp("ranks"), LUN_CACHE=str(tmp_path_factory.mktemp("cache")))
@@ -26,13 +26,13 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     group.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eleven pictures: a number that neither ranks nor batches divide."""
     return make_pictures(tmp_path_factory.mktemp("pictures"), 11)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plain(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Four steps of four pictures in one process by plain descent, with everything on that a run has beside its steps:
     the folder with `one` and with `start`, the weights before them; and the words that say so."""
@@ -44,7 +44,7 @@ def plain(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory
     return folder, words
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def uncached(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The folder with `one` and `start`, in one process, of a model whose text encoder is frozen; and the words."""
     folder = tmp_path_factory.mktemp("uncached")

@@ -107,7 +107,7 @@ def test_a_start_that_says_nothing_is_refused(start: object, total: int | None) 
 )
 def test_a_start_too_late_to_forget_where_it_began_is_told(start, law, warns, caplog: pytest.LogCaptureFixture) -> None:
     LitEma(network(), start=start, profile=law, total_steps=10_000)
-    assert bool(caplog.records) == warns
+    assert any(record.levelno >= logging.WARNING for record in caplog.records) == warns
 
 
 def test_a_run_cut_before_the_start_begins_at_the_same_step() -> None:

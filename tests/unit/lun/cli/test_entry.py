@@ -9,6 +9,7 @@ import pytest
 
 from lun.cli import entry
 from lun.console import environment
+from lun.console.early_signals import ended_by_signals
 
 ROOT = Path(__file__).parents[4]
 COMMANDS = ["main.py"] + sorted(
@@ -69,5 +70,5 @@ def test_a_python_that_is_too_old_is_refused_before_anything_is_imported(
 
 
 def test_a_module_of_ours_that_is_missing_is_a_fault_of_ours() -> None:
-    with pytest.raises(ModuleNotFoundError):
+    with ended_by_signals(), pytest.raises(ModuleNotFoundError):
         entry.enter("lun.nothing")

@@ -57,6 +57,16 @@ def test_a_resumed_run_goes_on_in_the_same_file(tmp_path):
     assert "first start" in written and "second start" in written
 
 
+def test_after_a_run_loggers_have_the_level_that_they_had_before(monkeypatch):
+    logger = logging.getLogger("ldm")
+    monkeypatch.setattr(logger, "level", logging.ERROR)
+    configure(None, 0)
+    configure(None, 0)
+    assert logger.level == logging.INFO
+    forget()
+    assert logger.level == logging.ERROR
+
+
 def test_a_warning_is_swallowed_only_where_text_and_numbers_repeat(tmp_path, capsys):
     configure(tmp_path, 0)
     said = [f"warning[DSK01]: could not save last.ckpt\n  why:   trying again for {left} s" for left in (300, 290, 290)]

@@ -25,19 +25,30 @@ def config(**trainer: Any) -> dict[str, Any]:
     return found
 
 
+_told: dict[str, Forecast] = {}
+
+
+def told_of(settings: dict[str, Any]) -> Forecast:
+    """The forecast, which takes a second: once for the same settings."""
+    key = yaml.safe_dump(settings)
+    if key not in _told:
+        _told[key] = forecast(settings)
+    return _told[key]
+
+
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true", FROZEN_HALF])
 def test_tensors_without_memory_take_what_real_ones_do(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = forecast(config(precision=precision))
+    told = told_of(config(precision=precision))
     monkeypatch.setattr(module, "FakeTensorMode", lambda **_: nullcontext())
     torch.manual_seed(0)
     assert forecast(config(precision=precision)) == told
 
 
 def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_memory() -> None:
-    told = forecast(config())
+    told = told_of(config(precision="32-true"))
     assert abs(told.optimizer - 2 * told.gradients) <= 0.01 * told.optimizer  # and a step count each
     assert told.average == told.gradients
     assert told.weights > told.gradients  # the first stage does not train
@@ -59,7 +70,7 @@ def test_every_average_is_counted(ema: dict[str, Any], optimizer: str, copies: i
     settings = config()
     settings["model"]["params"]["ema_config"] = {"target": "ldm.modules.ema.LitEma", "params": ema}
     settings["model"]["params"]["optimizer_config"] = {"target": optimizer}
-    told = forecast(settings)
+    told = told_of(settings)
     assert told.average == copies * told.gradients
     assert told.optimizer >= 2 * told.gradients
 
@@ -73,31 +84,31 @@ def test_a_mean_over_blocks_keeps_no_more_copies_than_are_counted() -> None:
 
 
 def test_half_precision_halves_what_stays() -> None:
-    whole, half = forecast(config()), forecast(config(precision="bf16-true"))
+    whole, half = told_of(config(precision="32-true")), told_of(config(precision="bf16-true"))
     assert half.gradients == whole.gradients // 2
     assert half.weights < 0.51 * whole.weights + 10_000  # the tables of the noise schedule stay
     assert half.optimizer == whole.optimizer  # moments stay in fp32
 
 
 def test_frozen_parts_in_half_take_half_and_trained_ones_as_much() -> None:
-    whole, half = forecast(config(precision="bf16-mixed")), forecast(config(precision=FROZEN_HALF))
+    whole, half = told_of(config(precision="bf16-mixed")), told_of(config(precision=FROZEN_HALF))
     frozen = whole.weights - whole.gradients
     assert half.gradients == whole.gradients
     assert abs(whole.weights - half.weights - frozen / 2) < 10_000
 
 
 def test_more_pictures_take_more() -> None:
-    settings = config()
-    few = forecast(settings)
+    settings = config(precision="32-true")
+    few = told_of(settings)
     settings["data"]["params"]["batch_size"] = 64
-    many = forecast(settings)
+    many = told_of(settings)
     assert many.step > few.step and many.weights == few.weights
 
 
 def test_an_optimizer_that_looks_at_values_is_measured_shape_by_shape() -> None:
     settings = config()
     settings["model"]["params"]["optimizer_config"] = {"target": "torch.optim.Adafactor"}
-    told = forecast(settings)
+    told = told_of(settings)
     assert 0 < told.optimizer < told.gradients
 
 

@@ -26,7 +26,8 @@ def test_the_seed_is_zero_unless_another_is_asked_for(asked: int | None, seed: i
     assert settle_seed(asked, FirstRank()) == seed
 
 
-def test_minus_one_draws_a_seed_and_shows_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_minus_one_draws_a_seed_and_shows_it(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUN_SEED", "")  # what other ranks are told by, for as long as the program runs
     with caplog.at_level(logging.INFO):
         drawn = {settle_seed(-1, FirstRank()) for _ in range(3)}
     assert len(drawn) == 3 and min(drawn) >= 0

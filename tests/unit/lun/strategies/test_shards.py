@@ -1,5 +1,6 @@
 """What each rank holds of a tensor that FSDP2 has spread, with ranks that one process plays in turn."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +16,9 @@ from lun.strategies import shards
 
 
 @pytest.fixture
-def as_rank() -> Iterator[Callable[[int, int], None]]:
+def as_rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, int], None]]:
     """`as_rank(rank, world_size)`: be that rank from now on."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # each group wraps it, and none gives it back
 
     def become(rank: int, world_size: int) -> None:
         if distributed.is_initialized():
