@@ -30,10 +30,9 @@ ALL = list(product(CODES, (False, True), [moment for moment in MOMENTS if moment
 QUICK = [
     (SIGINT, True, "an optimizer step"),
     (SIGTERM, True, "validation"),
-    (SIGUSR1, True, "sampling"),
+    (SIGHUP, True, "sampling"),
     (SIGINT, False, "saving"),
-    (SIGTERM, False, "an update of the EMA"),
-    (SIGHUP, True, "an optimizer step"),
+    (SIGUSR1, False, "an update of the EMA"),
 ]
 
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -190,7 +191,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             yield Shop(desk, tmp_path_factory.mktemp("shop"))
 
 
-@pytest.mark.parametrize("command", ALL, ids=str)
+def each_once(found: list[Command]) -> Iterator[Any]:
+    """Of the commands that count a full-size model, which takes ten seconds, only the first is for the quick part."""
+    counting = [command for command in found if "python -m lun.memory" in command.line]
+    for command in found:
+        yield pytest.param(command, id=str(command), marks=pytest.mark.slow if command in counting[1:] else [])
+
+
+@pytest.mark.parametrize("command", [*each_once(ALL)])
 def test_a_command_works_as_it_is_shown(command: Command, shop: Shop) -> None:
     handlers = [handler for pattern, handler in KINDS if re.match(pattern, command.line)]
     assert handlers, f"{command} is of no kind that this test knows"

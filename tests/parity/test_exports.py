@@ -149,6 +149,9 @@ def test_what_opens_is_what_was_built(exported: Exported) -> None:
         assert nearly(found.texts[0](tokens)[0], pipeline.text_encoder(tokens)[0])
 
 
+@pytest.mark.parametrize(
+    "exported", ["sd1", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sd2", "sdxl"))], indirect=True
+)
 def test_networks_in_several_files_open_everywhere_with_the_same_tensors(exported: Exported, tmp_path: Path) -> None:
     sharded, limit = tmp_path / "sharded", 2_000_000
     assert convert([str(exported.folder), str(sharded), "--to", "diffusers", "--max-shard-size", "2MB"]) == 0

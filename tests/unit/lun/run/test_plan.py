@@ -82,7 +82,9 @@ def test_states_are_measured_or_said_to_be_unknown(target: str, expected: float 
     assert state_bytes({"target": target}) == expected
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize(
+    "precision", ["32-true", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bf16-mixed", "bf16-true"))]
+)
 def test_memory_is_that_of_the_forecast(precision: str) -> None:
     """The arithmetic against a step on tensors without memory, less buffers and what stays in full precision."""
     from lun.memory.forecast import forecast
