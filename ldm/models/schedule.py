@@ -14,7 +14,7 @@ from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.models.optimizer_settings import Settings
 from ldm.torch_internals import set_last_rates
-from ldm.util import Recipe, get_obj_from_str, instantiate_from_config, is_recipe
+from ldm.util import Recipe, instantiate_from_config, is_recipe
 
 WHERE = "model.params.scheduler_config"
 Factors = Callable[[int], Sequence[float]]
@@ -52,7 +52,7 @@ class Simulated:
 
 def factors_of(recipe: Recipe, rates: Sequence[float]) -> Factors:
     """The schedule of a recipe for groups of these learning rates: any `step -> factor`, or one of torch's classes."""
-    if is_torch_schedule(get_obj_from_str(recipe["target"])):
+    if is_torch_schedule(admitted(recipe["target"])):
         return Simulated(recipe, rates)
     factor: Callable[[int], float] = instantiate_from_config(recipe)
     return lambda step: [factor(step)] * len(rates)
@@ -126,7 +126,7 @@ def finished_at(recipe: Recipe, rate: float, step: int, max_steps: int) -> int |
 
 def longer(recipe: Recipe, max_steps: int) -> str:
     """What to write so that a schedule lasts until `max_steps`."""
-    names = inspect.signature(get_obj_from_str(recipe["target"])).parameters
+    names = inspect.signature(admitted(recipe["target"])).parameters
     return f"{WHERE}.params.total_steps={max_steps}" if "total_steps" in names else f"a longer one in {WHERE}.params"
 
 
@@ -137,7 +137,7 @@ def _of_group(factors: Factors, index: int, end: int | None) -> Callable[[int], 
 def _over(optimizer: Optimizer, recipe: Recipe) -> LRScheduler:
     """One of torch's schedules over `optimizer`, with those that it is made of."""
     params = {name: _built(value, optimizer) for name, value in (recipe.get("params") or {}).items()}
-    target = get_obj_from_str(recipe["target"])
+    target = admitted(recipe["target"])
     if issubclass(target, ReduceLROnPlateau):
         raise _refused(target, "it waits for a metric to stop falling; a schedule here follows the step alone")
     accepts = inspect.signature(target).parameters
@@ -152,7 +152,7 @@ def _over(optimizer: Optimizer, recipe: Recipe) -> LRScheduler:
 def _built(value: Any, optimizer: Optimizer) -> Any:
     if isinstance(value, list):
         return [_built(item, optimizer) for item in value]
-    if is_recipe(value) and is_torch_schedule(get_obj_from_str(value["target"])):
+    if is_recipe(value) and is_torch_schedule(admitted(value["target"])):
         return _over(optimizer, value)
     return value
 

@@ -27,7 +27,8 @@ def __getattr__(name: str) -> Any:
     """Import a callback when it is first asked for, so that naming this package does not import torch."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    module = _MODULES[name]
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -104,11 +104,11 @@ def read_given(folder: str | None, files: Sequence[str], settings: Sequence[str]
 
 
 def _require_folder_setting(target: str, where: str) -> None:
-    """Raise `Fault` CFG08 for a class without a `data_root`, which could not read the folder that was named."""
-    from ldm.util import get_obj_from_str
+    """Raise `Fault` CFG08 for a class that takes no `data_root`, CFG04 for one that may not be named."""
     from lun.config.signature import accepted_by
+    from lun.config.targets import find_target
 
-    accepted = accepted_by(get_obj_from_str(target))
+    accepted = accepted_by(find_target(target))
     if "data_root" not in accepted.parameters and not accepted.anything:
         raise Fault(
             "CFG08",

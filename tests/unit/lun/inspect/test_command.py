@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -166,6 +167,14 @@ def test_a_folder_for_a_class_that_reads_none_is_refused_by_name(board, tmp_path
     base = config(tmp_path / "a.yaml", {}, target="torch.utils.data.TensorDataset")
     assert run([str(board), "--base", base]) == 2
     assert "torch.utils.data.TensorDataset takes no data_root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_class_that_a_config_may_not_name_is_not_even_imported(tmp_path, capsys, folder):
+    base = config(tmp_path / "a.yaml", {}, target="antigravity.Data")
+    assert run([*([str(tmp_path)] if folder else []), "--base", base]) == 2
+    assert "cannot load target antigravity.Data" in capsys.readouterr().err
+    assert "antigravity" not in sys.modules
 
 
 def test_a_folder_that_is_not_there_is_told_as_in_training(tmp_path, capsys):
