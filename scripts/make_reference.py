@@ -61,7 +61,7 @@ TARGETS = {
         "ldm.lr_scheduler.WarmupCosine",
         "ldm.lr_scheduler.WarmupLinear",
     ],
-    "What trains (`model.params.training_config`)": ["ldm.models.training.Rules"],
+    "What trains (`model.params.training_config`)": ["ldm.training.rules.Rules"],
     "Autoencoder's loss (`model.params.lossconfig`)": ["ldm.modules.losses.LPIPSWithDiscriminator"],
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
     "Sizes (`data.params.buckets`)": ["lun.data.order.buckets.Buckets"],

@@ -19,11 +19,11 @@ from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.parts import ForwardUnit, TrainingPlan
 from ldm.models.reconstruction import Quality
-from ldm.models.training import Rule
-from ldm.models.window import Micro, advance, mean_of, still
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.autoencoder import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
+from ldm.training.rules import Rule
+from ldm.training.window import Micro, advance, mean_of, still
 from ldm.util import Recipe, instantiate_from_config
 
 ADAM = {"target": "torch.optim.Adam", "params": {"betas": [0.5, 0.9]}}

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from ldm.models.parts import PartSize, TrainingPlan
-from ldm.models.trained_groups import Decision, named_weights
-from ldm.models.training import Rule, matching
 from ldm.modules.networks.autoencoder import build_autoencoder
+from ldm.training.groups import Decision, named_weights
+from ldm.training.rules import Rule, matching
 
 HALVES = {"encoder": ("encoder", "quant_conv"), "decoder": ("decoder", "post_quant_conv")}
 DECODER_ALONE = Rule("decoder alone", matching("encoder.*", "quant_conv.*"), {"train": False}, "model.params.train")

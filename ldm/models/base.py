@@ -12,15 +12,15 @@ from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
 from ldm.ema.start import refuse_beside_law
 from ldm.models.averages import restore
-from ldm.models.clipping import require_clippable
-from ldm.models.frozen_since import leave_out_idle
-from ldm.models.loss_scale import LossScale
-from ldm.models.optimized import OptimizedModel
 from ldm.models.parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.run_context import RunContext
-from ldm.models.schedule import with_horizon
-from ldm.models.window import mean_of, over_ranks
 from ldm.position import Position
+from ldm.training.clipping import require_clippable
+from ldm.training.frozen_since import leave_out_idle
+from ldm.training.loss_scale import LossScale
+from ldm.training.optimized import OptimizedModel
+from ldm.training.schedule import with_horizon
+from ldm.training.window import mean_of, over_ranks
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
@@ -35,8 +35,8 @@ class TrainedModel(OptimizedModel):
                       A schedule-free optimizer's own average takes its place
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
-    training_config   what trains, and with which settings: rules over names (`ldm.models.training.Rules`)
-    adapter_config    adds small networks to layers, which train in their place (`ldm.models.adapters.Adapters`)
+    training_config   what trains, and with which settings: rules over names (`ldm.training.rules.Rules`)
+    adapter_config    adds small networks to layers, which train in their place (`ldm.training.adapters.Adapters`)
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 

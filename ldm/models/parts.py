@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from ldm.models.trained_groups import Group
+from ldm.training.groups import Group
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from torch import nn
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.schedule import WHERE, Factors, factors_of, finished_at, longer
-from ldm.models.trained_groups import require_settings
-from ldm.models.training import WHERE as RULES
+from ldm.training.groups import require_settings
+from ldm.training.rules import WHERE as RULES
+from ldm.training.schedule import WHERE, Factors, factors_of, finished_at, longer
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)

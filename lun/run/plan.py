@@ -8,8 +8,8 @@ import torch
 
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.optimized import ADAMW
 from ldm.models.parts import PartSize, TrainingPlan
+from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.models.run_context import RunContext
-from ldm.models.schedule import with_horizon
+from ldm.training.schedule import with_horizon
 from lun.data.order.sampler import Window
 from lun.run.length import Length
 from lun.run.rate import rate_of, scaled_rate

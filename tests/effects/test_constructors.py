@@ -76,7 +76,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     },
     "ldm.ema.lit_ema.LitEma": {"parameters": nn.Linear(2, 2)},
     "ldm.ema.profiles.TrailingMean": {"steps": 9},
-    "ldm.models.training.Rules": {"rules": {}},
+    "ldm.training.rules.Rules": {"rules": {}},
     "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
@@ -106,7 +106,7 @@ OTHER: Mapping[str, Any] = {
     "first_stage_config": {"target": "ldm.models.autoencoder.AutoencoderKL"},
     "cond_stage_config": {"target": "ldm.modules.encoders.words.HashedWordEmbedder", "params": {"dim": 4}},
     "training_config": {
-        "target": "ldm.models.training.Rules",
+        "target": "ldm.training.rules.Rules",
         "params": {"rules": {"slow": {"match": "*", "lr": 1e-7}}},
     },
     "adapter_config": {"target": "lun.local.lora.Adapters"},
@@ -172,7 +172,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """Settings under which alone a parameter says anything, so that they stand beside it."""
 NO_PARTS: Mapping[str, str] = {
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
-    "ldm.models.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
+    "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.models.diffusion.ddpm.DiffusionWrapper": "the place of a network on disk",
     "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
     "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",

@@ -36,7 +36,7 @@ class Adapters:
                 layer.adapter = Low(layer, self.rank, generator)
                 layer.register_forward_hook(lambda layer, given, out: out + layer.adapter(given[0]))
 """
-RULES = "model.params.training_config={target: ldm.models.training.Rules, params: {rules: {%s}}}"
+RULES = "model.params.training_config={target: ldm.training.rules.Rules, params: {rules: {%s}}}"
 FROZEN = "model.params.cond_stage_trainable=false"
 LUN = Callable[..., int]
 

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -38,6 +39,7 @@ LAYERS: list[list[str]] = [
     ["lun.loop"],
     ["lun.config", "lun.data", "lun.loggers", "lun.program"],
     ["ldm.models"],
+    ["ldm.training"],
     ["ldm.modules"],
     ["ldm.convert"],
     ["ldm.ema", "ldm.families"],
@@ -107,6 +109,7 @@ REACHES = ("getattr", "hasattr", "setattr", "delattr", "attrgetter")
 BROAD_EXCEPTS = 12
 
 LONGEST_FILE = 320
+MOST_MODULES = 20
 LONGEST_FUNCTION = 60
 
 # Put together from halves, so that this file does not contain them.
@@ -355,6 +358,13 @@ def test_few_excepts_take_in_everything() -> None:
 def test_files_stay_short() -> None:
     lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
     assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_rooms_stay_small() -> None:
+    """A package has so few modules that one can hold them in mind."""
+    files = [path for path in MODULES.values() if path.name not in ("__init__.py", "__main__.py")]
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in files)
+    assert {room: size for room, size in sizes.items() if size > MOST_MODULES} == {}
 
 
 def test_functions_stay_short() -> None:

@@ -25,8 +25,8 @@ from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.diffusion.weights import Part, Start
 from ldm.models.metrics import Metric, Metrics, measure
 from ldm.models.parts import TrainingPlan
-from ldm.models.training import Rule, text_encoder_rules
 from ldm.modules.encoders.conditioner import Conditioner
+from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe
 
 

@@ -20,8 +20,8 @@ from ldm.files.source import find_weights
 from ldm.files.state import State
 from ldm.keys.parts import COND_STAGE, FIRST_STAGE, UNET, Parts
 from ldm.models.parts import PartSize, TrainingPlan
-from ldm.models.trained_groups import Decision, named_weights
 from ldm.modules.meta_init import give_memory, meta_init
+from ldm.training.groups import Decision, named_weights
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)

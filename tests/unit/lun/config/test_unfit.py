@@ -26,7 +26,7 @@ from ldm import lr_scheduler
 from ldm.admission import definition, refusal
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.schedule import factors_of
+from ldm.training.schedule import factors_of
 from lun.config.targets import find_target
 from lun.config.unfit import NEEDS, UNFIT
 from lun.strategies.names import NAMES, strategy_of

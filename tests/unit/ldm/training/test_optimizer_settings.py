@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.models.optimizer_settings import apply_changes, require_same_kind, settings_of
+from ldm.training.optimizer_settings import apply_changes, require_same_kind, settings_of
 
 
 def adamw(**settings) -> torch.optim.AdamW:

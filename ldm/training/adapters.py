@@ -6,8 +6,8 @@ from typing import Protocol
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.models.trained_groups import named_weights
-from ldm.models.training import Rule
+from ldm.training.groups import named_weights
+from ldm.training.rules import Rule
 from ldm.util import Recipe, instantiate_from_config
 
 WHERE = "model.params.adapter_config"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.models.clipping import require_clippable
+from ldm.training.clipping import require_clippable
 
 
 def adam(fused: bool) -> torch.optim.Optimizer:

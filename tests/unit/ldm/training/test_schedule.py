@@ -12,8 +12,8 @@ from torch import nn
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import warn_if_finished
-from ldm.models.schedule import factors_of, with_horizon
-from ldm.models.training import Multiple, Rule, matching
+from ldm.training.rules import Multiple, Rule, matching
+from ldm.training.schedule import factors_of, with_horizon
 
 RATE, MULTIPLE, CUT, END = 0.02, 0.25, 4, 9
 TORCH = "torch.optim.lr_scheduler."

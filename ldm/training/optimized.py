@@ -9,12 +9,12 @@ from torch import nn
 from ldm.diffusion.draws import key
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
-from ldm.models.adapters import adapter_rules
-from ldm.models.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
-from ldm.models.schedule import schedule_for, set_rates
-from ldm.models.trained_groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
-from ldm.models.training import WHERE, Rule
 from ldm.position import Position
+from ldm.training.adapters import adapter_rules
+from ldm.training.groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
+from ldm.training.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
+from ldm.training.rules import WHERE, Rule
+from ldm.training.schedule import schedule_for, set_rates
 from ldm.util import Recipe, instantiate_from_config
 
 ADAMW: Recipe = {"target": "torch.optim.AdamW", "params": {}}

@@ -12,8 +12,8 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from ldm.admission import admitted
 from ldm.errors import Fault
-from ldm.models.optimizer_settings import Settings
 from ldm.torch_internals import set_last_rates
+from ldm.training.optimizer_settings import Settings
 from ldm.util import Recipe, instantiate_from_config, is_recipe
 
 WHERE = "model.params.scheduler_config"

@@ -9,7 +9,7 @@ from torch import nn
 
 from ldm.ema.source import canonical_name
 from ldm.errors import Fault
-from ldm.models.training import OURS, WHERE, Multiple, Rule, Settings
+from ldm.training.rules import OURS, WHERE, Multiple, Rule, Settings
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import nn
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.models.rehearsal import rehearse
-from ldm.models.trained_groups import Decision, decide, named_weights
-from ldm.models.training import Multiple, Rules
+from ldm.training.groups import Decision, decide, named_weights
+from ldm.training.rules import Multiple, Rules
 
-RULES = "ldm.models.training.Rules"
+RULES = "ldm.training.rules.Rules"
 NAMES = dict.fromkeys(["unet.norm.bias", "unet.attn.weight", "unet.conv.weight", "text_encoder.norm.bias"], True)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ldm.models.loss_scale import LossScale
+from ldm.training.loss_scale import LossScale
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""What trains and how a step is taken: rules, groups, adapters, rates, clipping, accumulation windows."""
