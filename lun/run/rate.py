@@ -27,8 +27,9 @@ def scale_rule(value: object) -> Scale:
 
 
 def rate_of(model: Mapping[str, Any]) -> tuple[float, Scale]:
-    """(base learning rate, scaling rule) of the `model` section."""
-    return model.get("base_learning_rate", DEFAULT_RATE), scale_rule(model.get("scale_lr"))
+    """(base learning rate, scaling rule) of the `model` section; null is as if it were left out."""
+    rate = model.get("base_learning_rate")
+    return DEFAULT_RATE if rate is None else rate, scale_rule(model.get("scale_lr"))
 
 
 def scaled_rate(base: float, rule: Scale, images_per_step: int) -> float:

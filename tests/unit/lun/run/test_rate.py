@@ -3,7 +3,7 @@
 import pytest
 
 from ldm.errors import Fault
-from lun.run.rate import describe_rate, scale_rule, scaled_rate
+from lun.run.rate import DEFAULT_RATE, describe_rate, rate_of, scale_rule, scaled_rate
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,11 @@ from lun.run.rate import describe_rate, scale_rule, scaled_rate
 )
 def test_every_spelling_of_the_rule_is_understood(written: object, rule: str) -> None:
     assert scale_rule(written) == rule
+
+
+def test_a_rate_that_is_null_is_the_default_and_one_of_zero_is_zero() -> None:
+    assert rate_of({"base_learning_rate": None}) == rate_of({}) == (DEFAULT_RATE, "none")
+    assert rate_of({"base_learning_rate": 0.0}) == (0.0, "none")
 
 
 def test_another_rule_is_refused() -> None:
