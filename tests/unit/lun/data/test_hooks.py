@@ -28,7 +28,7 @@ class Old:
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> DataModuleFromConfig:
-    monkeypatch.setattr("lun.data.module.instantiate_from_config", lambda recipe: Old())
+    monkeypatch.setattr("lun.data.building.instantiate_from_config", lambda recipe: Old())
     return DataModuleFromConfig(1, train={"target": "Old"}, validation={"target": "Old"})
 
 
