@@ -98,6 +98,8 @@ class Snapshot(TensorFile):
             self._exponents = _exponents_in(parse_json(self.metadata["exponents"]))
             if self._exponents.keys() != set(self) or self.metadata["crc32"] != _checksum(self.metadata):
                 raise ValueError("it does not match its checksum")
+            if self.about.time <= 0:
+                raise ValueError("it is of a time at which its law had not begun")
         except (KeyError, ValueError, TypeError) as error:
             raise Fault("MOD02", f"{path} is a damaged snapshot of an EMA", why=f"its header: {error}") from error
         self._is_whole = False

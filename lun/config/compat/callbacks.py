@@ -54,6 +54,8 @@ def _translated(name: str, recipe: Any, notes: list[str]) -> Any:
     target = recipe.get("target")
     if target is None and name == UNNAMED_SAVER:
         notes.append(f"lightning.callbacks.{name} has no target and is read as {SAVER}")
+    elif not isinstance(target, str):
+        return recipe
     elif target in IMAGE_LOGGERS:
         return _image_logger(name, recipe, notes)
     elif target == SAVER:

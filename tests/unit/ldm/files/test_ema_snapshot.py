@@ -1,5 +1,6 @@
 """Snapshots keep small differences to a base, and say what they are of."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def test_weights_that_did_not_move_and_empty_ones_are_kept(tmp_path: Path) -> No
     snapshot = written(tmp_path, base, base)
     assert snapshot["w"].tolist() == [0.0] * 3 and snapshot["e"].shape == (0,)
     assert snapshot.about == ABOUT and snapshot.about.time == 40
+
+
+def test_a_snapshot_of_before_its_law_began_is_a_damaged_one(tmp_path: Path) -> None:
+    write_snapshot(tmp_path / "s", {"w": torch.ones(1)}, {"w": torch.ones(1)}, replace(ABOUT, last_update=-1))
+    with pytest.raises(Fault, match="damaged snapshot"):
+        Snapshot(tmp_path / "s")
 
 
 def test_another_file_is_no_snapshot(tmp_path: Path) -> None:

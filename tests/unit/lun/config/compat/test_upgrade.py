@@ -34,6 +34,11 @@ def test_a_configuration_in_todays_spelling_is_left_alone():
     assert upgraded(config) == (config, "", [])
 
 
+@pytest.mark.parametrize("target", [[], {}, 3, [SAVER]])
+def test_a_target_that_is_no_text_is_left_to_the_check(target):
+    assert callbacks(c={"target": target}) == ({"c": {"target": target}}, "")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
