@@ -11,6 +11,7 @@ from itertools import islice
 
 import pytest
 import torch
+from torch.utils.data._utils import signal_handling
 
 from ldm.errors import Fault
 from ldm.position import Position
@@ -132,8 +133,12 @@ class Dies:
 
 @pytest.fixture
 def calm(monkeypatch):
-    """torch's signal handler, which may raise anywhere in the test runner, is still: the loop finds out by itself."""
-    monkeypatch.setattr("torch.utils.data._utils.signal_handling._error_if_any_worker_fails", lambda: None)
+    """torch's signal handler, which may raise anywhere in the test runner, knows no worker: the loop finds out by itself.
+
+    A dead one would stay known until its loader is collected, and whatever child ended next would raise its death.
+    """
+    register = signal_handling._set_worker_pids
+    monkeypatch.setattr(signal_handling, "_set_worker_pids", lambda loader, pids: register(loader, ()))
 
 
 def test_a_worker_that_is_killed_is_told_with_its_fix(calm):
