@@ -73,7 +73,7 @@ class Shop:
     def launched(self, words: list[str]) -> None:
         """What starts `main.py` on many devices: the configuration has no faults."""
         at = next(number for number, word in enumerate(words) if word == "main.py" or word.startswith("scripts/"))
-        assert words[0] in ("python", "sbatch") or Path(sys.executable).with_name(words[0]).is_file(), words[0]
+        assert words[0] in ("python", "sbatch", "srun") or Path(sys.executable).with_name(words[0]).is_file(), words[0]
         assert (self.desk.at / words[at]).is_file()
         self.python(["main.py", *(word for word in words[at + 1 :] if word != "-t"), "--check"])
 
@@ -135,14 +135,6 @@ class Shop:
         )
         assert done.returncode == 0, done.stderr
 
-    def branches(self, line: str) -> None:
-        """A compound command: bash understands it, and so does the program each start in it."""
-        subprocess.run(["bash", "-nc", line], check=True)
-        starts = re.findall(r"python (main\.py [^;|&]*)", line)
-        assert starts
-        for start in starts:
-            self.python(shlex.split(start))
-
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     at = words.index("--") if "--" in words else len(words)
@@ -171,7 +163,7 @@ esac
 
 KINDS: list[tuple[str, Callable[[Shop, Command], None]]] = [
     (r"python (main\.py|-m lun\.)", lambda shop, command: shop.python(command.words[1:])),
-    (r"(torchrun|sbatch) ", lambda shop, command: shop.launched(command.words)),
+    (r"(torchrun|sbatch|srun) ", lambda shop, command: shop.launched(command.words)),
     (r"docker/start\.sh\b", lambda shop, command: shop.container(command.words)),
     (r"docker compose ", lambda shop, command: shop.composed(command.words)),
     (r"(sudo )?bash scripts/amd-power\.sh\b", lambda shop, command: shop.power(command.words)),
@@ -179,7 +171,6 @@ KINDS: list[tuple[str, Callable[[Shop, Command], None]]] = [
     (r"touch logs/latest/control/", lambda shop, command: shop.control(command.words)),
     (r"source \.venv/bin/activate", lambda shop, command: shop.script(["bash", "scripts/setup.sh"])),
     (r"(export|mkdir) ", lambda shop, command: shop.shell(command.line)),
-    (r"if .*\bsrun python main\.py", lambda shop, command: shop.branches(command.line)),
 ]
 
 
