@@ -1,4 +1,4 @@
-"""What torch does not promise and this program needs, in one place. Tried with torch 2.9 and 2.13.
+"""What torch does not promise and this program needs, in one place. Tried with torch 2.13.
 
 Each function has a test of what it means, so that a torch in which it means something else is noticed there.
 """

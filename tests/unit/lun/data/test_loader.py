@@ -133,7 +133,7 @@ class Dies:
 
 @pytest.fixture
 def calm(monkeypatch):
-    """torch's signal handler, which may raise anywhere in the test runner, knows no worker: the loop finds out by itself.
+    """torch's signal handler, which may raise anywhere in the test runner, knows no worker: the loop finds out alone.
 
     A dead one would stay known until its loader is collected, and whatever child ended next would raise its death.
     """
