@@ -52,7 +52,7 @@ tests() { run tests "$venv/bin/python" -m pytest "$@"; }
 
 # Most tests compute on one core: two halves side by side take half as long. The second is shown once the first is done.
 halves() {
-  local folders=(tests/distributed tests/faults tests/integration)
+  local folders=(tests/distributed tests/integration)
   local second=("$venv/bin/python" -m pytest tests "${folders[@]/#/--ignore=}")
   export OMP_NUM_THREADS=1
   log="$(mktemp)"
