@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -88,16 +89,19 @@ class Rank:
 
 @pytest.fixture
 def two(training, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """`two(of_rank_0, of_rank_1)`: what both return, or raise, with their agreements; in threads of this process."""
+    """`two(of_rank_0, of_rank_1)`: what both return, or raise, with their agreements; in threads of this process.
+
+    A group that nobody answers is not given up before its `seconds` are over, and a thread would wait for it.
+    """
     store = distributed.HashStore()
 
-    def both(*acts: Callable[[RankAgreement], Any], dirty: bool = False) -> list[Any]:
+    def both(*acts: Callable[[RankAgreement], Any], dirty: bool = False, seconds: float = 25) -> list[Any]:
         results: list[Any] = [None, None]
 
         def run(rank: int) -> None:
             tiny = training(1)
             follower(tiny.trainer).dirty = dirty and rank == 1
-            backend = distributed.ProcessGroupGloo(store, rank, 2)
+            backend = distributed.ProcessGroupGloo(store, rank, 2, timedelta(seconds=seconds))
             agreement = Rank(backend, tiny.trainer, tiny.module).agreement
             try:
                 results[rank] = (acts[rank](agreement), agreement)
@@ -105,7 +109,7 @@ def two(training, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
                 results[rank] = (fault.id, agreement)
 
         monkeypatch.setattr(distributed, "all_reduce", reduce_in_thread)
-        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+        threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -142,4 +146,4 @@ def test_a_rank_that_nobody_answers_gives_up_and_asks_no_more(two) -> None:
         agreement.tell_failure()
         return agreement.alone
 
-    assert two(lambda a: None, fails)[1][0] is True
+    assert two(lambda a: None, fails, seconds=3)[1][0] is True
