@@ -214,7 +214,7 @@ def test_metrics_are_lines_of_json_with_speed_and_validation(run):
     assert [line["step"] for line in speeds] == [2, 3, 4, 5]
     assert all(0 < line["perf/data_wait"] < 1 for line in speeds)  # 0 where Lightning's marks are gone
     images = [line["perf/images_per_s"] * line["perf/step_ms"] / 1000 for line in speeds]
-    assert images == pytest.approx([images[0]] * 4) and round(images[0]) == images[0] > 0
+    assert images == pytest.approx([max(1, round(images[0]))] * 4)  # the same whole number of pictures in each step
     assert any("val/loss_simple" in line for line in lines)
 
 
