@@ -21,12 +21,6 @@ _CANNOT_BE_LISTED = (OSError, ValueError)
 """No such folder, or a name that no folder can have, such as one with half a pair of surrogates."""
 
 
-def is_here(root: Path, path: str) -> bool:
-    """Whether there is such a file, however its accents are written."""
-    spellings = dict.fromkeys((path, composed(path), unicodedata.normalize("NFD", path)))
-    return _is_text(path) and any(os.path.isfile(os.path.join(root, one)) for one in spellings)
-
-
 def as_on_disk(root: Path, table: Table) -> Table:
     """The table with paths as the disk writes their accents, where only that differs."""
     if table.path.is_ascii:
