@@ -58,12 +58,28 @@ class Run:
         return self.start, self.end
 
 
+@dataclass(frozen=True)
+class RunPart:
+    """Some of a run's elements, which are read when they are asked for."""
+
+    elements: Elements
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __getitem__(self, where: slice) -> Tensor:
+        start, end, _ = where.indices(len(self))
+        return self.elements[self.start + start : self.start + end]
+
+
 class LazyShardedTensor(Tensor):
     """Looks like a whole tensor on the CPU, of which `runs` are here.
 
-    Names, shapes and types cost nothing. Joining along the first dimension and giving another shape keep it as it is;
-    whatever else torch computes with it gets the whole tensor, which is put together then and let go of after. Where
-    runs are missing, because other ranks hold them, that is a RuntimeError, and so is writing into it.
+    Names, shapes and types cost nothing. Joining and parting along the first dimension and giving another shape keep it
+    as it is; whatever else torch computes with it gets the whole tensor, which is put together then and let go of
+    after. Where runs are missing, because other ranks hold them, that is a RuntimeError, and so is writing into it.
     """
 
     runs: tuple[Run, ...]
@@ -171,6 +187,16 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> LazyShardedTensor | None
     return LazyShardedTensor(shape, spread[0].dtype, runs)
 
 
+def _narrowed(tensor: LazyShardedTensor, dim: int, start: int, length: int) -> LazyShardedTensor | None:
+    if dim != 0 or start < 0 or start + length > tensor.shape[0]:
+        return None
+    row = math.prod(tensor.shape[1:])
+    begin, end = start * row, (start + length) * row
+    cuts = [(run, max(run.start, begin), min(run.end, end)) for run in tensor.runs]
+    runs = [Run(a - begin, RunPart(run.elements, a - run.start, b - run.start)) for run, a, b in cuts if a < b]
+    return LazyShardedTensor([length, *tensor.shape[1:]], tensor.dtype, runs)
+
+
 def _reshaped(tensor: LazyShardedTensor, *shape: Any) -> LazyShardedTensor | None:
     sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
     if sizes.count(-1) == 1:
@@ -190,6 +216,7 @@ def _with_sides_of_one(tensor: LazyShardedTensor, index: Any) -> LazyShardedTens
 
 _KEPT_SPREAD: dict[Any, Callable[..., LazyShardedTensor | None]] = {
     torch.cat: _joined,
+    Tensor.narrow: _narrowed,
     Tensor.reshape: _reshaped,
     Tensor.view: _reshaped,
     Tensor.__getitem__: _with_sides_of_one,

@@ -55,13 +55,15 @@ def test_what_is_computed_with_it_is_computed_with_the_whole(cuts):
     assert torch.equal(torch.cat([tensor, tensor], dim=1), torch.cat([WHOLE, WHOLE], dim=1))
 
 
-def test_it_stays_spread_when_it_is_joined_or_gets_another_shape():
+def test_it_stays_spread_when_it_is_joined_or_parted_or_gets_another_shape():
     tensor = spread(WHOLE, 5)
     for made, like in (
         (torch.cat([tensor, tensor, tensor]), torch.cat([WHOLE] * 3)),
         (tensor.reshape(2, -1), WHOLE.reshape(2, -1)),
         (tensor.view((3, 8)), WHOLE.view(3, 8)),
         (tensor[:, :, None, None], WHOLE[:, :, None, None]),
+        (tensor.narrow(0, 0, 2), WHOLE[:2]),
+        (tensor.narrow(0, 1, 3).narrow(0, 1, 1), WHOLE[2:3]),
         (tensor.detach(), WHOLE),
     ):
         assert isinstance(made, LazyShardedTensor) and reads(tensor) == 0
