@@ -14,7 +14,7 @@ from lun.cli.arguments import Arguments
 from lun.cli.usage import usage, version
 from lun.cli.user_code import admit_user_code
 from lun.config.reading.presets import listing
-from lun.console import log, report
+from lun.console import fault_report, log
 from lun.console.ending import reported
 from lun.run_dir.lock import take_over
 from lun.run_dir.ranks import process_rank
@@ -49,7 +49,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     settings, faults = look_at_settings(arguments, resume)
     if arguments.print_config:
         print(as_yaml(settings.config), end="")
-        report.show(faults, "warning")
+        fault_report.show(faults, "warning")
         return 0
     if faults:
         error = ExceptionGroup("faults in the configuration", faults)
@@ -75,7 +75,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
 
 
 def _check(settings: Settings, arguments: Arguments) -> int:
-    from lun.run.parts import judge
+    from lun.run.construction import judge
 
     judge(settings, arguments.time_limit is not None)
     print("the configuration has no faults")
@@ -100,7 +100,7 @@ def _information(arguments: Arguments) -> str:
 
 
 def _examine(logdir: Path) -> int:
-    from lun.doctor.report import doctor  # looks at torch, too
+    from lun.doctor.examination import doctor  # looks at torch, too
 
     return doctor(logdir)
 

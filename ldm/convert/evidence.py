@@ -8,7 +8,7 @@ from typing import Any
 from ldm.diffusion.prediction_names import PredictionType, library_name
 from ldm.families.record import Family
 from ldm.files.state import State
-from ldm.keys.parts import V_MARKER, ZERO_SNR_MARKER
+from ldm.keys.split_checkpoint import V_MARKER, ZERO_SNR_MARKER
 from ldm.plain import read_plain_text
 from ldm.plain_yaml import parse_yaml
 

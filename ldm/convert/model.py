@@ -11,7 +11,7 @@ from ldm.families.registry import latent_of
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
 from ldm.files.write import Types
-from ldm.keys.parts import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, first_stage_of, parts_in, unet_of
+from ldm.keys.split_checkpoint import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, first_stage_of, parts_in, unet_of
 
 NETWORKS = (UNET, FIRST_STAGE, COND_STAGE, CONDITIONER)
 

@@ -10,12 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ldm.admission import configurable
-from ldm.ema.pipeline import Pipeline, pipeline_for
-from ldm.ema.profiles import ConstantDecay, PowerDecay, Profile
-from ldm.ema.shadow import Shadow, parked, put_back
-from ldm.ema.source import LocalParameters, ParameterSource, Sharded
-from ldm.ema.start import law_of, settle_interval, start_step, usable, warn_if_short
-from ldm.ema.state import (
+from ldm.ema.async_copy import Pipeline, pipeline_for
+from ldm.ema.checkpoint_state import (
     Rename,
     compvis_keys,
     fill,
@@ -27,8 +23,12 @@ from ldm.ema.state import (
     tell_of_others,
     track_state,
 )
+from ldm.ema.model_weights import LocalParameters, ParameterSource, Sharded
+from ldm.ema.profiles import ConstantDecay, PowerDecay, Profile
+from ldm.ema.shadow import Shadow, parked, put_back
+from ldm.ema.start import law_of, settle_interval, start_step, usable, warn_if_short
 from ldm.ema.tracks import Track, absorb, power_tracks
-from ldm.ema.window import track_of
+from ldm.ema.trailing_mean import track_of
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class LitEma:
 
         Call it at the end of every accumulation window. NaN and infinity are kept out (`absorb`): `skipped_nonfinite`
         counts the updates that held any. RuntimeError while swapped. From an accelerator the weights arrive later
-        (`ldm.ema.pipeline`), so `gate` has to come before the next optimizer step.
+        (`ldm.ema.async_copy`), so `gate` has to come before the next optimizer step.
         """
         self._refuse_while_swapped("updated")
         if step < self._taken:

@@ -73,7 +73,7 @@ class TrailingMean:
     """A simple moving average: the plain mean of the weights of the last `steps` steps, or of as many as there were.
 
     It is no decay, since old weights leave at once: it is kept as the means of `blocks` blocks of steps and of the one
-    that grows (`ldm.ema.window`), so in the memory of about blocks + 2 copies of the weights. What is asked of
+    that grows (`ldm.ema.trailing_mean`), so in the memory of about blocks + 2 copies of the weights. What is asked of
     a decay is answered by the exponential average of the same mean age, alpha = 2 / (steps + 1).
     """
 

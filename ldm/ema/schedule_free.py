@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ldm.ema.checkpoint_state import Rename, compvis_keys
+from ldm.ema.model_weights import LocalParameters
 from ldm.ema.shadow import parked, put_back
-from ldm.ema.source import LocalParameters
-from ldm.ema.state import Rename, compvis_keys
 from ldm.errors import Fault
 
 logger = logging.getLogger(__name__)

@@ -50,7 +50,7 @@ class Track:
 
     @property
     def blocks(self) -> "Sequence[Track] | None":
-        """What the average is put together of; None where it is nothing but itself (`ldm.ema.window`)."""
+        """What the average is put together of; None where it is nothing but itself (`ldm.ema.trailing_mean`)."""
         return None
 
     @property

@@ -1,7 +1,7 @@
 """The parts of a checkpoint, in the words of messages."""
 
 from ldm.files.state import State
-from ldm.keys.parts import Parts
+from ldm.keys.split_checkpoint import Parts
 
 TOKENS = ("token_embedding.weight", "embeddings.token_embedding.weight")
 

@@ -19,7 +19,7 @@ from ldm.families.stable_diffusion import (
 )
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE
+from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.util import Recipe
 
 HEADS = 8  # at every width

@@ -20,7 +20,7 @@ from ldm.families.stable_diffusion import (
 )
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, UNET
+from ldm.keys.split_checkpoint import COND_STAGE, UNET
 from ldm.util import Recipe
 
 TELLTALE = UNET + "output_blocks.11.1.transformer_blocks.0.norm1.bias"

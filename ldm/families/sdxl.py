@@ -20,7 +20,7 @@ from ldm.families.stable_diffusion import (
 )
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
-from ldm.keys.parts import CONDITIONER, V_MARKER, ZERO_SNR_MARKER
+from ldm.keys.split_checkpoint import CONDITIONER, V_MARKER, ZERO_SNR_MARKER
 from ldm.util import Recipe
 
 ZEROS = "force_zeros_for_empty_prompt"

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 
 from ldm.files.state import State
-from ldm.keys.parts import below
+from ldm.keys.split_checkpoint import below
 from ldm.keys.text_encoders import (
     BELOW,
     LOG_100,

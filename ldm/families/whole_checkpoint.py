@@ -16,9 +16,9 @@ from ldm.files.digest import sha256
 from ldm.files.rank_shards import RankShards
 from ldm.files.read import read_outline
 from ldm.files.sniff import readable_size
-from ldm.files.source import ComponentFiles, find_source, find_weights, read_config
 from ldm.files.state import State
-from ldm.keys.parts import Parts, split_parts
+from ldm.files.weights_location import ComponentFiles, find_source, find_weights, read_config
+from ldm.keys.split_checkpoint import Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
 

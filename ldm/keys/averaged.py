@@ -6,7 +6,7 @@ import torch
 
 from ldm.errors import Fault
 from ldm.files.state import State
-from ldm.keys.parts import EMA
+from ldm.keys.split_checkpoint import EMA
 
 SCALARS = (EMA + "num_updates", EMA + "decay")
 

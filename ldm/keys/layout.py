@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, CONDITIONER, EMA, FIRST_STAGE, UNET, below
+from ldm.keys.split_checkpoint import COND_STAGE, CONDITIONER, EMA, FIRST_STAGE, UNET, below
 from ldm.keys.text_encoders import BELOW
 from ldm.keys.unet import compvis_unet_names
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names

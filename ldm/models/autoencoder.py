@@ -10,17 +10,17 @@ from torch.optim import Optimizer
 
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
-from ldm.files.source import find_source
+from ldm.files.weights_location import find_source
 from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
+from ldm.models.autoencoder_metrics import Quality
 from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
-from ldm.models.parts import ForwardUnit, TrainingPlan
-from ldm.models.reconstruction import Quality
+from ldm.models.model_parts import ForwardUnit, TrainingPlan
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
-from ldm.modules.networks.autoencoder import DDConfig, keep_last_layer_precise, library_config
+from ldm.modules.networks.vae import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
 from ldm.training.rules import Rule
 from ldm.training.window import Micro, advance, mean_of, still

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ldm.models.parts import PartSize, TrainingPlan
-from ldm.modules.networks.autoencoder import build_autoencoder
+from ldm.models.model_parts import PartSize, TrainingPlan
+from ldm.modules.networks.vae import build_autoencoder
 from ldm.training.groups import Decision, named_weights
 from ldm.training.rules import Rule, matching
 

@@ -3,9 +3,9 @@
 import logging
 from typing import Any
 
+from ldm.ema.checkpoint_state import Rename
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree
-from ldm.ema.state import Rename
 
 log = logging.getLogger(__name__)
 

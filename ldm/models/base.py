@@ -12,7 +12,7 @@ from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
 from ldm.ema.start import refuse_beside_law
 from ldm.models.averages import restore
-from ldm.models.parts import ForwardUnit, TrainingPlan, translate
+from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.run_context import RunContext
 from ldm.position import Position
 from ldm.training.clipping import require_clippable

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.files.load import load_part
-from ldm.files.source import find_source
 from ldm.files.state import State
-from ldm.keys.parts import FIRST_STAGE, part_of
+from ldm.files.weights_location import find_source
+from ldm.keys.split_checkpoint import FIRST_STAGE, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
 from ldm.modules.meta_init import is_meta_init, meta_init
-from ldm.modules.networks.autoencoder import build_autoencoder, refuse_other_shape
+from ldm.modules.networks.vae import build_autoencoder, refuse_other_shape
 from ldm.modules.overflow import outside_float16
 
 TRAINING_ONLY = ("loss.", "model_ema.")  # what CompVis' own autoencoder checkpoints hold besides the networks

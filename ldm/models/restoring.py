@@ -4,7 +4,7 @@ from ldm.errors import Fault
 from ldm.files.load import compare, refuse_nonfinite
 from ldm.files.state import State
 from ldm.keys.averaged import holds_average
-from ldm.keys.parts import EMA
+from ldm.keys.split_checkpoint import EMA
 from ldm.models.base import TrainedModel
 
 

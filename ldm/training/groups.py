@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ldm.ema.source import canonical_name
+from ldm.ema.model_weights import canonical_name
 from ldm.errors import Fault
 from ldm.training.rules import OURS, WHERE, Multiple, Rule, Settings
 

@@ -5,7 +5,7 @@ from typing import Any
 
 _MODULES = {
     "AtStepBoundary": "lun.loop.boundary",
-    "FollowPosition": "lun.loop.position",
+    "FollowPosition": "lun.loop.position_callback",
     "AtomicIO": "lun.checkpoints.atomic",
     "Checkpoint": "lun.callbacks.checkpointing",
     "FinalCheckpoint": "lun.callbacks.checkpointing",
@@ -15,7 +15,7 @@ _MODULES = {
     "Stops": "lun.callbacks.stops",
     "ImageLogger": "lun.callbacks.images",
     "EmaSnapshots": "lun.callbacks.ema_snapshots",
-    "OffloadFrozen": "lun.callbacks.offload",
+    "OffloadFrozen": "lun.callbacks.offload_frozen",
     "SmoothedProgressBar": "lun.callbacks.progress",
     "Throughput": "lun.callbacks.throughput",
 }

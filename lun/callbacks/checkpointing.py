@@ -13,8 +13,8 @@ from lightning.pytorch import LightningModule, Trainer
 from ldm.errors import Fault
 from lun.callbacks.final import FinalCheckpoint
 from lun.checkpoints.checkpoint_files import remove_checkpoint
+from lun.checkpoints.file_names import check_place, check_template, field_names, file_name
 from lun.checkpoints.monitoring import never_logged, validates
-from lun.checkpoints.names import check_place, check_template, field_names, file_name
 from lun.checkpoints.ranking import Saved, left_alone, place, still_there, written_at
 from lun.checkpoints.saving import (
     begin_checkpoint,
@@ -29,7 +29,7 @@ from lun.checkpoints.saving import (
 )
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.contract import data_of, step_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 
 __all__ = ["Checkpoint", "FinalCheckpoint"]
 

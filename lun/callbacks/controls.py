@@ -21,7 +21,7 @@ from lun.checkpoints.saving import (
 )
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.lightning_internals import micro_batches
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ldm.errors import Fault
 from lun.checkpoints.saving import kept_file, resume_from
 from lun.loop.boundary import agreement_of
 from lun.loop.contract import data_of, step_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 from lun.loop.rank_agreement import RankAgreement
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from ldm.files.digest import sha256
 from ldm.files.ema_snapshot import About, TensorFile, write_snapshot
 from ldm.files.write import write_safetensors
 from lun.checkpoints.atomic import clean_leftovers
-from lun.checkpoints.names import check_place
+from lun.checkpoints.file_names import check_place
 from lun.checkpoints.saving import could_not_save, relative, run_directory
 from lun.loop.boundary import AtStepBoundary
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 
 log = logging.getLogger(__name__)
 TOLD_EVERY = 60.0  # seconds

@@ -8,8 +8,8 @@ from typing import Literal
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ldm.convert.export import DTYPES, Wish, export, remarks
 from ldm.convert.model import Model
+from ldm.convert.model_files import DTYPES, Wish, export, remarks
 from ldm.errors import Fault
 from ldm.families.facts import Facts
 from ldm.families.registry import family_of
@@ -17,16 +17,16 @@ from ldm.files.size_shards import bytes_of
 from ldm.files.state import State
 from ldm.keys.averaged import choose_weights, holds_average
 from ldm.keys.layout import compvis_names
-from ldm.keys.parts import unet_of
+from ldm.keys.split_checkpoint import unet_of
 from ldm.models.diffusion.ddpm import DDPM
-from ldm.models.diffusion.facts import facts_of, networks_of
+from ldm.models.diffusion.export_facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
-from lun.checkpoints.names import check_place, check_template, file_name
+from lun.checkpoints.file_names import check_place, check_template, file_name
 from lun.checkpoints.run_metadata import run_metadata
 from lun.checkpoints.saving import not_finite, relative, run_directory, weights_are_finite
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.lightning_internals import dump_checkpoint
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks: an export's "

@@ -18,7 +18,7 @@ from lun.checkpoints.saving import (
 )
 from lun.loop.boundary import agreement_of
 from lun.loop.contract import step_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 from lun.loop.rank_failures import last_saved
 
 log = logging.getLogger(__name__)

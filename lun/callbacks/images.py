@@ -38,7 +38,7 @@ class ImageLogger(AtStepBoundary):
                          captions of batches are then not sampled; a file (one a line, or YAML) is read again each time.
                          Each may say more: `a fox --n blurry --d 7 --l 7.5 --s 30` (negative, seed, guidance, steps)
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
-                         is none), and which further pictures are drawn (`ldm.models.diffusion.rows.Wanted`):
+                         is none), and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
                          plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
                          across), use_ema_scope (false: only the raw weights), return_keys (only these pictures)
     """

@@ -15,7 +15,7 @@ from ldm.files.lazy_tensor import left_spread
 from ldm.shell import quoted
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers
 from lun.loop.lightning_internals import dump_checkpoint, trainer_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from lun.cli.arguments import Arguments
 from lun.cli.flag_conflicts import require_effects
 from lun.cli.flags import ALIASES, FLAGS, Flag, reads_as
 from lun.cli.other_names import VALUE, Foreign, Here, here
-from lun.config.compat.trainer import OLD_ARGUMENTS
-from lun.config.errors import nearest
+from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
+from lun.config.suggestions import nearest
 from lun.config.top_level import TOP_LEVEL
 from lun.config.trainer_arguments import trainer_arguments
 

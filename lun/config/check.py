@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ldm.errors import Fault
-from lun.config.errors import nearest
-from lun.config.reading.load import COMMAND_LINE, Merged
+from lun.config.reading.load_layers import COMMAND_LINE, Merged
 from lun.config.recipes import Path, RecipeCheck, dotted
 from lun.config.sections import check_lightning
 from lun.config.slots import DATA, MODEL
+from lun.config.suggestions import nearest
 from lun.config.top_level import PLACES, TOP_LEVEL
 
 SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None

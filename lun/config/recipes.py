@@ -11,9 +11,8 @@ from typing import Any
 from ldm.admission import definition
 from ldm.errors import Fault
 from ldm.util import Recipe, built_by_owner, is_recipe
-from lun.config.errors import nearest
-from lun.config.reading.load import COMMAND_LINE, Merged
-from lun.config.reading.source import Path
+from lun.config.reading.load_layers import COMMAND_LINE, Merged
+from lun.config.reading.yaml_tree import Path
 from lun.config.schema import alternatives, mismatch, shown
 from lun.config.signature import Accepted, Parameter, accepted_by
 from lun.config.slots import (
@@ -27,6 +26,7 @@ from lun.config.slots import (
     slot_of_annotation,
     slot_of_parameter,
 )
+from lun.config.suggestions import nearest
 from lun.config.targets import find_target
 
 PLACEHOLDERS = ("__is_first_stage__", "__is_unconditional__")

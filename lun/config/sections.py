@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ldm.util import get_obj_from_str, is_recipe
-from lun.config.compat.trainer import REMOVED
+from lun.config.compat.lightning1_trainer import REMOVED
 from lun.config.recipes import RecipeCheck
 from lun.config.schema import shown
 from lun.config.signature import accepted_by

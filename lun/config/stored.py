@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.config.compat.conditioning import keep_unconditional
+from lun.config.compat.sdxl_unconditional import keep_unconditional
 from lun.config.compat.upgrade import upgrade
-from lun.config.errors import raise_all
-from lun.config.reading.files import read_text
-from lun.config.reading.load import Merged
-from lun.config.reading.source import parse
+from lun.config.reading.load_layers import Merged
+from lun.config.reading.yaml_files import read_text
+from lun.config.reading.yaml_tree import parse
 from lun.config.recipes import RecipeCheck
 from lun.config.slots import MODEL
+from lun.config.suggestions import raise_all
 
 
 def read_stored(file: Path) -> dict[str, Any]:

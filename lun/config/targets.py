@@ -8,9 +8,9 @@ from typing import Any
 
 from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT, admitted, get_obj_from_str, may_import
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 from ldm.shell import quoted
-from lun.config.errors import did_you_mean
+from lun.config.suggestions import did_you_mean
 from lun.config.unfit import require_fit
 
 

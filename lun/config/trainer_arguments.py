@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ldm.admission import LIBRARIES, definition
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 
 
 class Instead(NamedTuple):

@@ -12,15 +12,15 @@ from typing import NoReturn
 
 from ldm.errors import Fault
 from ldm.shell import quoted
-from lun.console import log, report
+from lun.console import fault_report, log
 from lun.console.blame import fault_of
 from lun.console.disk import disk_fault
 from lun.console.early_signals import ended_by_signals
 from lun.console.environment import OURS, missing
-from lun.console.flags import with_flags
+from lun.console.fault_flags import with_flags
 from lun.loop.deadline import END_SECONDS, end_within
 from lun.run_dir.directory import VARIABLE
-from lun.run_dir.record import versions
+from lun.run_dir.run_json import versions
 
 INTERRUPTED = 130
 
@@ -33,7 +33,7 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0  # whoever read has seen enough, as `| head` has
     except SystemExit as left:  # a signal before there was anything to save
-        return left.code if isinstance(left.code, int) else report.OUR_FAULT
+        return left.code if isinstance(left.code, int) else fault_report.OUR_FAULT
     except Fault as fault:
         return _told([fault])
     except ExceptionGroup as group:
@@ -79,12 +79,12 @@ def _flush() -> None:
 
 
 def _told(faults: list[Fault]) -> int:
-    report.show(faults)
+    fault_report.show(faults)
     for fault in faults:
         log.to_file_alone(with_flags(fault.render()))
     if os.environ.get("LUN_DEBUG") == "1":
         traceback.print_exc()
-    return report.exit_code_of(faults)
+    return fault_report.exit_code_of(faults)
 
 
 def _bug(error: BaseException, words: Sequence[str]) -> int:
@@ -95,12 +95,12 @@ def _bug(error: BaseException, words: Sequence[str]) -> int:
     log.to_file_alone(text)
     saved = _save_crash(text, words)
     summary = str(error).splitlines()[0] if str(error) else "no message"
-    report.show(
+    fault_report.show(
         [Fault("BUG", f"unexpected {type(error).__name__}: {summary}", why="this is a fault of the program", fix=saved)]
     )
     if os.environ.get("LUN_DEBUG") == "1" or VARIABLE not in os.environ:
         print(text)
-    return report.OUR_FAULT
+    return fault_report.OUR_FAULT
 
 
 def _save_crash(text: str, words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ldm.errors import Fault
-from ldm.packages import PROJECT, install_line
+from ldm.missing_packages import PROJECT, install_line
 
 SETUP = PROJECT / "scripts" / "setup.sh"
 OURS = ("", "ldm", "lun", "main")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from ldm.shell import quoted
-from lun.config.errors import nearest
+from lun.config.suggestions import nearest
 
 USAGE = """\
 usage: python -m lun.convert IN OUT --to {ldm,diffusers} [options]

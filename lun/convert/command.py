@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.console.flags import with_flags
+from lun.console.fault_flags import with_flags
 from lun.convert.arguments import USAGE, ConvertArguments, parse
 
 if TYPE_CHECKING:
-    from ldm.convert.export import Wish
     from ldm.convert.model import Model
+    from ldm.convert.model_files import Wish
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +32,10 @@ def _start(arguments: ConvertArguments) -> int:
         print(USAGE, end="")
         return 0
     # Imports torch, which takes seconds; everything above has answered by then.
-    from ldm.convert.export import export, remarks, require_apart, require_free
+    from ldm.convert.model_files import export, remarks, require_apart, require_free
     from ldm.files.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
-    from lun.convert.parts import with_vae
+    from lun.convert.vae_parts import with_vae
     from lun.weights.opening import open_model
 
     console.configure(None)
@@ -57,7 +57,7 @@ def _start(arguments: ConvertArguments) -> int:
 
 
 def _wish(arguments: ConvertArguments) -> Wish:
-    from ldm.convert.export import DTYPES, Wish
+    from ldm.convert.model_files import DTYPES, Wish
     from ldm.files.size_shards import bytes_of
 
     size = arguments.max_shard_size

@@ -28,14 +28,14 @@ from lun.data.images.decode import (
     header_size,
     to_array,
 )
-from lun.data.images.masks import MaskKind, mask_file, read_mask, require_masks
+from lun.data.images.loss_masks import MaskKind, mask_file, read_mask, require_masks
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.found import LayoutName
 from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, merged_rules
-from lun.data.metadata.rows import MOST_REPEATS
+from lun.data.metadata.table_builder import MOST_REPEATS
 from lun.data.metadata.tag_column import TagColumn
 
 

@@ -16,8 +16,8 @@ from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import Recipe
 from lun.data.building import build_dataset
+from lun.data.cache.cache_settings import Cache, CacheSettings
 from lun.data.cache.latents.encoder import LatentEncoder
-from lun.data.cache.settings import Cache, CacheSettings
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.embedder import CachedText
 from lun.data.cache.text.encoder import TextEncoder
@@ -28,7 +28,7 @@ from lun.data.order.bucket_table import BucketTable, assign
 from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets, BucketSettings
 from lun.data.order.law import Key, Law, Order, Size
-from lun.data.order.sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
+from lun.data.order.position_sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
 from lun.data.rejects import RejectedList
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from lun.inspect.facts import Histogram
+from lun.inspect.statistics import Histogram
 from lun.inspect.tags import Together
 
 WIDE, HIGH = 340, 120

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ldm.errors import Fault
 from lun.cli.command_parser import CommandParser
 from lun.cli.user_code import admit_user_code
+from lun.console import fault_report
 from lun.console import log as console
-from lun.console import report
 from lun.console.ending import reported
 from lun.inspect.given import Given, read_given
 from lun.run_dir.claim import claim_folder, writing_into
@@ -101,7 +101,7 @@ def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
 
 def _report(given: Given, data: DatasetView | None, refused: Unusable | None, folder: Path, kinds: set[str]) -> int:
     from lun.inspect.rejected import rejected_rows, write_rejected
-    from lun.inspect.write import write_report
+    from lun.inspect.report_files import write_report
 
     if data is not None:
         for line in write_report(given, data, folder, kinds):
@@ -111,8 +111,8 @@ def _report(given: Given, data: DatasetView | None, refused: Unusable | None, fo
         print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
     if refused is None:
         return 0
-    report.show([refused])
-    return report.exit_code(refused)
+    fault_report.show([refused])
+    return fault_report.exit_code(refused)
 
 
 def _of_this_command(fault: Fault) -> Fault:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load import load_layers
+from lun.config.reading.load_layers import load_layers
 from lun.config.recipes import RecipeCheck
 from lun.config.slots import DATASET
 

@@ -7,12 +7,12 @@ from html import escape
 from itertools import groupby
 
 from ldm.errors import Fault
-from lun.inspect.changes import CaptionPiece
+from lun.inspect.caption_changes import CaptionPiece
 from lun.inspect.charts import chart, heat_map
 from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
-from lun.inspect.facts import DatasetFacts
 from lun.inspect.given import Given
 from lun.inspect.rejected import Row
+from lun.inspect.statistics import DatasetFacts
 from lun.inspect.style import STYLE, draw_rules
 from lun.inspect.view import DatasetView
 

@@ -14,7 +14,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.strategies.strategy import _ForwardRedirection as ForwardRedirection
 
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 
 __all__ = ["ForwardRedirection"]  # what calls a step through a strategy's wrapper of the module
 

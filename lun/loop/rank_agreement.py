@@ -8,7 +8,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import distributed
 
 from lun.loop.contract import step_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 from lun.loop.rank_failures import another_rank_failed
 
 PATIENCE = 20.0  # seconds

@@ -15,7 +15,7 @@ from ldm.diffusion.sampler import guided
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.ema.tracks import power_tracks
-from ldm.ema.window import track_of
+from ldm.ema.trailing_mean import track_of
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.inpainting import KEPT
@@ -28,7 +28,7 @@ from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_onc
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
-from lun.run.model import model_of
+from lun.run.build_model import model_of
 from lun.strategies.half import RoundedWeights
 from lun.strategies.precision import policy_of
 

@@ -16,11 +16,11 @@ from ldm.models.run_context import RunContext
 from ldm.util import instantiate_from_config
 from lun.cli.arguments import Arguments
 from lun.cli.user_code import admit_user_code
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
-from lun.run.model import model_of
+from lun.run.build_model import model_of
 from lun.run.settings import read_settings
 from lun.run_dir.resume import find_checkpoint
 from lun.strategies.execution import settle_execution

@@ -7,17 +7,17 @@ from typing import Any
 import torch
 
 from ldm.errors import Fault
-from ldm.models.diffusion.weights import start_networks
+from ldm.models.diffusion.initial_weights import start_networks
 from ldm.util import instantiate_from_config
 from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log
 from lun.console.ending import reported
+from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.encoder import LatentEncoder
-from lun.data.cache.settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
-from lun.run.model import model_of
+from lun.run.build_model import model_of
 from lun.run.settings import read_settings
 
 FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"

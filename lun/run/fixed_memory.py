@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ldm.errors import Fault
-from ldm.models.parts import PartSize
+from ldm.models.model_parts import PartSize
 from ldm.util import Recipe, instantiate_from_config
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.precision import policy_of

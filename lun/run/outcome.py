@@ -14,15 +14,15 @@ from ldm.shell import quoted
 from lun.callbacks.stops import Stops
 from lun.console import log as console
 from lun.console.blame import fault_of
+from lun.console.fault_report import OUR_FAULT, exit_code
 from lun.console.out_of_memory import is_out_of_memory, out_of_memory
-from lun.console.report import OUR_FAULT, exit_code
 from lun.data.loader import lost_worker
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 from lun.loop.rank_failures import is_from_another_rank, rank_failure
 from lun.program import as_started
 from lun.run.requeue import requeue
 from lun.run_dir.directory import RunDirectory
-from lun.run_dir.record import RunRecord
+from lun.run_dir.run_json import RunRecord
 
 log = logging.getLogger(__name__)
 

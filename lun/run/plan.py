@@ -8,12 +8,12 @@ import torch
 
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.models.parts import PartSize, TrainingPlan
+from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
+from lun.run.build_model import model_of
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
-from lun.run.model import model_of
 from lun.run.rate import describe_rate, rate_of
 from lun.run.settings import MISSING, Settings
 from lun.strategies.execution import device_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from ldm.models.run_context import RunContext
 from ldm.training.schedule import with_horizon
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 from lun.run.length import Length
 from lun.run.rate import rate_of, scaled_rate
 from lun.strategies.execution import Execution

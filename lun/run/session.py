@@ -24,29 +24,29 @@ from lun.cli.arguments import Arguments
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
-from lun.data.tags import tag_frequency
-from lun.loop.position import FollowPosition
+from lun.data.tag_counts import tag_frequency
+from lun.loop.position_callback import FollowPosition
 from lun.program import as_started
-from lun.run.changes import changed_settings, stored_settings
+from lun.run.config_changes import changed_settings, stored_settings
+from lun.run.construction import build_parts
 from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.fill_caches import FillCaches
 from lun.run.length import settle_length
+from lun.run.lightning_trainer import build_loggers, build_trainer, require_device
 from lun.run.outcome import FitOutcome
-from lun.run.parts import build_parts
 from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
-from lun.run.trainer import build_loggers, build_trainer, require_device
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
 from lun.run_dir.latest import LinkLatest
 from lun.run_dir.lock import NOBODY, held_by_another, one_writer
 from lun.run_dir.ranks import process_rank
-from lun.run_dir.record import RunRecord, program_commit, versions
 from lun.run_dir.resume import Resume
-from lun.run_dir.weights import with_named_checkpoints
+from lun.run_dir.run_json import RunRecord, program_commit, versions
+from lun.run_dir.run_weights import with_named_checkpoints
 from lun.strategies.execution import device_of, settle_execution
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from ldm.errors import Fault
 from lun.cli import flag_conflicts
 from lun.cli.arguments import Arguments
 from lun.config.check import check, warnings
-from lun.config.compat.conditioning import keep_unconditional
+from lun.config.compat.sdxl_unconditional import keep_unconditional
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load import Merged, read_layers
-from lun.run.changes import stored_settings
+from lun.config.reading.load_layers import Merged, read_layers
+from lun.run.config_changes import stored_settings
 from lun.run.defaults import DEFAULTS
-from lun.strategies.names import unread_section, with_deepspeed_section
+from lun.strategies.strategy_names import unread_section, with_deepspeed_section
 
 if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
     from lun.run_dir.resume import Resume

@@ -14,7 +14,7 @@ from ldm.files.replacing import replace_link, replace_text
 from ldm.plain import read_json
 from lun.run_dir.claim import claim_folder
 from lun.run_dir.ranks import process_rank
-from lun.run_dir.record import RunRecord
+from lun.run_dir.run_json import RunRecord
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from PIL import Image
     from torch import Tensor
 
+    from lun.sample.opened_model import SampledModel
     from lun.sample.pictures import Picture
-    from lun.sample.source import SampledModel
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ def _start(words: list[str]) -> int:
     folder = _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.drawing import place
+    from lun.sample.opened_model import open_source
     from lun.sample.pictures import list_pictures
-    from lun.sample.source import open_source
 
     source = open_source(asked.source, asked.ema)
     prompts = prompts or prompts_of(source.pictures.get("prompts", ()))

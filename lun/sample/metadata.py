@@ -7,8 +7,8 @@ from typing import Any
 
 from PIL.PngImagePlugin import PngInfo
 
+from lun.sample.opened_model import SampledModel
 from lun.sample.pictures import Picture
-from lun.sample.source import SampledModel
 
 SAMPLERS = {"ddim": "DDIM", "euler": "Euler", "dpmpp": "DPM++ 2M"}
 

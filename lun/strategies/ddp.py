@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from ldm.files.lazy_tensor import is_left_spread
-from lun.strategies import parts
+from lun.strategies import checkpoint_parts
 from lun.strategies.shares import Shares
 
 # Renamed in torch 2.13.
@@ -73,12 +73,12 @@ class DDP(DDPStrategy):
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         state = super().lightning_module_state_dict()
-        return parts.share_of_parameters(self.lightning_module, state) if is_left_spread() else state
+        return checkpoint_parts.share_of_parameters(self.lightning_module, state) if is_left_spread() else state
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         state = super().optimizer_state(optimizer)
-        whole: dict[str, Any] = parts.share_of(state) if is_left_spread() else state
+        whole: dict[str, Any] = checkpoint_parts.share_of(state) if is_left_spread() else state
         return whole
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        parts.save(self, checkpoint, filepath, storage_options)
+        checkpoint_parts.save(self, checkpoint, filepath, storage_options)

@@ -18,12 +18,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
-from ldm.packages import install_line
-from lun.strategies import parts
+from ldm.missing_packages import install_line
+from lun.strategies import checkpoint_parts
 from lun.strategies.zero import checkpoint as zero_checkpoint
-from lun.strategies.zero.pieces import Partitions
-from lun.strategies.zero.precision import InsideEngine
-from lun.strategies.zero.rules import (
+from lun.strategies.zero.autocast import InsideEngine
+from lun.strategies.zero.limits import (
     fit_for_offload,
     offloads_optimizer,
     read_config,
@@ -31,6 +30,7 @@ from lun.strategies.zero.rules import (
     require_known,
     settle,
 )
+from lun.strategies.zero.pieces import Partitions
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class DeepSpeed(DeepSpeedStrategy):
         return zero_checkpoint.optimizer_state(self.partitions, self._groups)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        parts.save(self, checkpoint, filepath, storage_options)
+        checkpoint_parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

@@ -13,11 +13,11 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config, is_recipe
-from lun.config.errors import FaultCollector
+from lun.config.suggestions import FaultCollector
 from lun.strategies.combinations import Strategy, require_combination, strategy_kind
-from lun.strategies.names import DDP, strategy_of
 from lun.strategies.precision import policy_of
-from lun.strategies.zero.precision import ZeroPrecision
+from lun.strategies.strategy_names import DDP, strategy_of
+from lun.strategies.zero.autocast import ZeroPrecision
 
 log = logging.getLogger(__name__)
 

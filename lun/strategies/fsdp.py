@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 
 from ldm.errors import Fault
 from ldm.torch_internals import apply_to_tensors
-from lun.strategies import parts, shards
+from lun.strategies import checkpoint_parts, shards
 from lun.strategies.blocks import blocks_of, compute_twice
 
 WHERE = "lightning.trainer.strategy"
@@ -191,7 +191,7 @@ class FSDP(ModelParallelStrategy):
         return shards.optimizer_state(inner)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        parts.save(self, checkpoint, filepath, storage_options)
+        checkpoint_parts.save(self, checkpoint, filepath, storage_options)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         return Strategy.load_checkpoint(self, checkpoint_path, weights_only)

@@ -9,9 +9,9 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from ldm.ema.source import LocalParameters
+from ldm.ema.model_weights import LocalParameters
 from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
-from lun.strategies.parts import share_of_parameters
+from lun.strategies.checkpoint_parts import share_of_parameters
 
 
 class ShardedParameters:

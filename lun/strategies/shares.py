@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ldm.ema.source import LocalParameters
+from ldm.ema.model_weights import LocalParameters
 from ldm.files.lazy_tensor import LazyShardedTensor, Run, is_left_spread
 
 

@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.evidence import evidence_of
 from ldm.convert.model import Model
 from ldm.convert.modelspec import resolution_in, unconditional_in
-from ldm.convert.pipeline import read_pipeline
 from ldm.errors import Fault
 from ldm.families.facts import Facts
 from ldm.families.flow_marks import FLOW, flow_of_metadata
 from ldm.families.registry import family_of
 from ldm.files.read import Content, read_content
 from ldm.files.sniff import readable_size
-from ldm.files.source import find_weights
+from ldm.files.weights_location import find_weights
 from ldm.keys.averaged import ChosenWeights, choose_weights, holds_average
 from ldm.keys.layout import compvis_names
-from ldm.keys.parts import unet_of
+from ldm.keys.split_checkpoint import unet_of
 from ldm.models.diffusion.ddpm import DDPM
-from ldm.models.diffusion.facts import facts_of, networks_on_meta
+from ldm.models.diffusion.export_facts import facts_of, networks_on_meta
 from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
-from lun.run.model import model_of
+from lun.run.build_model import model_of
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 from lun.weights.trust import read_trusted

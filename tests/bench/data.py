@@ -26,7 +26,7 @@ from lun.data.cache.text.encoder import TextEncoder
 from lun.data.example import collate
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 
 
 class Pooling(torch.nn.Module):

@@ -29,7 +29,7 @@ from support.together import (
 from torch import Tensor, nn
 
 from ldm.ema.lit_ema import LitEma
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 from lun.strategies.shares import Shares
 
 TWO = ["lightning.trainer.devices=2", "lightning.trainer.strategy=ddp"]

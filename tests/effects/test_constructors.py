@@ -29,7 +29,7 @@ from ldm.ema.profiles import PowerDecay
 from ldm.errors import Fault
 from lun.config.schema import alternatives
 from lun.config.signature import Parameter, accepted_by
-from lun.data.cache.settings import Cache
+from lun.data.cache.cache_settings import Cache
 from lun.data.order.buckets import Buckets
 
 MODEL: Mapping[str, Any] = yaml.safe_load(TINY.read_text("utf-8"))["model"]["params"]
@@ -179,19 +179,19 @@ NO_PARTS: Mapping[str, str] = {
     "ldm.modules.losses.lpips.LPIPS": "a layer of the loss, which has its parameter",
     "ldm.modules.losses.vgg.VGG16Features": "a layer of the loss, which has its parameter",
     "ldm.modules.losses.discriminator.NLayerDiscriminator": "a layer of the loss, which has its parameters",
-    "ldm.modules.networks.autoencoder.FullPrecisionConv2d": "torch's convolution with its own parameters",
+    "ldm.modules.networks.vae.FullPrecisionConv2d": "torch's convolution with its own parameters",
     "lun.callbacks.controls.Controls": "every run has it, with what the program hands it",
     "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
-    "lun.loop.position.FollowPosition": "every run has it, with what the program hands it",
+    "lun.loop.position_callback.FollowPosition": "every run has it, with what the program hands it",
     "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
     "lun.run_dir.latest.LinkLatest": "every run has it, with what the program hands it",
     **dict.fromkeys(
         (
             "lun.data.keyed.Keyed",
             "lun.data.rejects.Replacing",
-            "lun.data.order.sampler.OnceBatchSampler",
-            "lun.data.order.sampler.OnceByBucketSampler",
-            "lun.data.order.sampler.PositionBatchSampler",
+            "lun.data.order.position_sampler.OnceBatchSampler",
+            "lun.data.order.position_sampler.OnceByBucketSampler",
+            "lun.data.order.position_sampler.PositionBatchSampler",
         ),
         "the data module makes it of what the program has",
     ),
@@ -201,7 +201,7 @@ NO_PARTS: Mapping[str, str] = {
     ),
     "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
-    "lun.strategies.zero.precision.ZeroPrecision": "made by the strategy",
+    "lun.strategies.zero.autocast.ZeroPrecision": "made by the strategy",
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
     "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
 }
@@ -233,7 +233,7 @@ def constructors() -> dict[str, Callable[..., Any]]:
     return found
 
 
-SETTINGS = {"lun.data.order.buckets.Buckets": Buckets, "lun.data.cache.settings.Cache": Cache}
+SETTINGS = {"lun.data.order.buckets.Buckets": Buckets, "lun.data.cache.cache_settings.Cache": Cache}
 """What a map of settings becomes."""
 PARTS = {path: target for path, target in constructors().items() if path not in NO_PARTS} | SETTINGS
 

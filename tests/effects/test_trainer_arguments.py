@@ -11,13 +11,13 @@ from support.described import described
 from ldm.errors import Fault
 from lun.callbacks import SmoothedProgressBar
 from lun.config.check import check
-from lun.config.reading.load import Merged
+from lun.config.reading.load_layers import Merged
 from lun.config.sections import ELSEWHERE
 from lun.config.trainer_arguments import trainer_arguments
 from lun.config.trainer_values import IDLE
 from lun.run.length import settle_length
+from lun.run.lightning_trainer import build_trainer, require_device
 from lun.run.resolved import resolve, window_of
-from lun.run.trainer import build_trainer, require_device
 from lun.strategies.execution import settle_execution
 
 BASE: Mapping[str, Any] = {"accelerator": "cpu", "devices": 1, "max_steps": 80}

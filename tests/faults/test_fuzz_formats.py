@@ -17,11 +17,11 @@ from PIL import Image
 from support.board import put_board
 from support.fuzzing import COUNTS, SCALARS, TORN, VALUES, fuzz, places, put, require_answer
 
-from ldm.convert.pipeline import read_pipeline
+from ldm.convert.diffusers_folder import read_pipeline
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from ldm.files.read import read_outline, read_state_dict
-from ldm.files.source import find_weights
+from ldm.files.weights_location import find_weights
 from lun.convert.command import run as convert
 from lun.data.local import Local
 from lun.inspect.command import run as inspect
@@ -113,7 +113,7 @@ def test_any_text_in_the_folder_of_a_pipeline_is_answered(tmp_path: Path, count:
     """Of a folder whose weights are those of no family, so that only what describes them is at stake."""
     from support.small import model
 
-    from ldm.convert.pipeline import write_pipeline
+    from ldm.convert.diffusers_folder import write_pipeline
 
     folder = tmp_path / "folder"
     write_pipeline(model("sd1"), folder, torch.float16)

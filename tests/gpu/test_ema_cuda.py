@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ldm.ema.async_copy import CudaLink, Pipeline, Tensors
 from ldm.ema.lit_ema import LitEma
-from ldm.ema.pipeline import CudaLink, Pipeline, Tensors
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA or ROCm device")]
 

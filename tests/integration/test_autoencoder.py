@@ -11,7 +11,7 @@ import torch
 from support.equality import differences, final_state
 from support.runs import load, newest_run
 
-from ldm.models.reconstruction import psnr
+from ldm.models.autoencoder_metrics import psnr
 from lun.data.local import Local
 
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"

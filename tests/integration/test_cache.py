@@ -135,7 +135,7 @@ def test_a_full_disk_stops_the_filling_with_its_own_exit_code(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lun.data.cache.shards.files.save_file", full)
+    monkeypatch.setattr("lun.data.cache.shards.shard_files.save_file", full)
     assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 8
     assert "error[DSK01]" in capsys.readouterr().err
     assert list(cache.rglob(".*.tmp-*")) == [] == list(cache.rglob("*.safetensors"))

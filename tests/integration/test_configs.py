@@ -10,9 +10,9 @@ import yaml
 from PIL import Image
 from support import bitsandbytes_stub
 
-from ldm.diffusion.compvis import DEFAULTS, combined_objective
+from ldm.diffusion.compvis_objective import DEFAULTS, combined_objective
 from ldm.diffusion.noise import Offset
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 from lun.config.reading.presets import Preset, presets
 from lun.trainer import run
 

@@ -9,7 +9,7 @@ import torch
 import yaml
 from support.runs import newest_run
 
-from ldm.models.reconstruction import psnr
+from ldm.models.autoencoder_metrics import psnr
 from ldm.modules.posterior import Posterior
 from ldm.util import instantiate_from_config
 from lun.data.local import Local

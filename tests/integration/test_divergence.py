@@ -9,7 +9,7 @@ import pytest
 from support.runs import load, newest_run
 
 from lun.run_dir.directory import RunDirectory
-from lun.run_dir.record import RunRecord
+from lun.run_dir.run_json import RunRecord
 
 Lun = Callable[..., int]
 EVERY_3 = "{target: lun.callbacks.Checkpoint, params: {filename: every-3, every_n_train_steps: 3}}"

@@ -13,7 +13,7 @@ from support.runs import load, newest_run
 from support.small import contents, same
 
 from ldm.keys.averaged import averaged_name, choose_weights
-from ldm.keys.parts import FIRST_STAGE, UNET
+from ldm.keys.split_checkpoint import FIRST_STAGE, UNET
 from lun.callbacks import export as exporting
 from lun.convert.command import run as convert
 

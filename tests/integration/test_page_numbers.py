@@ -14,7 +14,7 @@ from support.pages import ROOT, rows
 from support.runs import newest_run
 
 from ldm.ema.profiles import PowerDecay, sigma_rel_of_gamma
-from ldm.keys.parts import UNET
+from ldm.keys.split_checkpoint import UNET
 from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.divergence import Divergence
 from lun.cli.parser import parse
@@ -175,7 +175,7 @@ def test_the_tree_of_a_run_is_what_the_demos_line_writes(tmp_path: Path, monkeyp
 
 
 def test_a_resumed_run_goes_on_in_the_same_folder_of_tensorboard(tmp_path: Path) -> None:
-    from lun.run.trainer import build_loggers
+    from lun.run.lightning_trainer import build_loggers
 
     recipes = yaml.safe_load((ROOT / "configs/training-lightning.yaml").read_text("utf-8"))["lightning"]["logger"]
     for _ in range(2):

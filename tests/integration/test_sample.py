@@ -13,7 +13,7 @@ from support.runs import TINY, load, newest_run
 from support.small import contents, single_file
 
 from ldm.keys.averaged import averaged_name
-from ldm.keys.parts import UNET
+from ldm.keys.split_checkpoint import UNET
 from lun.convert.command import run as convert
 from lun.sample.command import run as sample
 from lun.trainer import run as train

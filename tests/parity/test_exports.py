@@ -24,9 +24,9 @@ from support.small import UNETS, VAE, Kind, Networks, file_of, model, networks, 
 from torch import Tensor
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from ldm.convert.export import Wish, export
+from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model import Model
-from ldm.convert.pipeline import read_pipeline
+from ldm.convert.model_files import Wish, export
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
@@ -34,7 +34,7 @@ from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.sampler import sample
 from ldm.families.facts import Facts
 from ldm.files.write import write_safetensors
-from ldm.keys.parts import FIRST_STAGE
+from ldm.keys.split_checkpoint import FIRST_STAGE
 from ldm.modules.encoders.clip import CLIP_L_CONFIG, FrozenCLIPEmbedder
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder

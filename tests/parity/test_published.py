@@ -8,10 +8,10 @@ import torch
 from diffusers import StableDiffusionPipeline, StableDiffusionXLPipeline
 from support.small import UNETS, Kind, model
 
-from ldm.convert.export import Wish, export
-from ldm.convert.pipeline import read_pipeline
+from ldm.convert.diffusers_folder import read_pipeline
+from ldm.convert.model_files import Wish, export
 from ldm.diffusion.draws import key
-from ldm.models.diffusion.facts import facts_of
+from ldm.models.diffusion.export_facts import facts_of
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
 from ldm.models.diffusion.published import build_published
 from ldm.modules.encoders.tokenizer_files import with_tokenizers

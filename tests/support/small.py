@@ -17,7 +17,7 @@ from ldm.families.record import Family
 from ldm.families.registry import SHIPPED
 from ldm.files.state import State
 from ldm.keys.layout import autoencoder_to_compvis, unet_to_compvis
-from ldm.keys.parts import FIRST_STAGE, UNET
+from ldm.keys.split_checkpoint import FIRST_STAGE, UNET
 
 VOCABULARY = 49408
 

@@ -46,7 +46,7 @@ LAYERS: list[list[str]] = [
     ["ldm.keys"],
     ["ldm.files"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
-    ["ldm.util", "ldm.place", "ldm.packages", "ldm.cpus"],
+    ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus"],
     ["ldm.admission"],
     ["ldm.errors"],
     ["ldm.plain", "ldm.plain_yaml", "ldm.shell", "ldm.torch_internals", "ldm.lightning_internals"],
@@ -129,6 +129,20 @@ ALIEN_WORDS = re.compile(
     ),
     re.IGNORECASE,
 )
+
+
+SAME_FILE_NAMES = {
+    "__init__": "a package",
+    "__main__": "a command, started",
+    "command": "a command: what it does",
+    "arguments": "a command: what its words say",
+    "encoder": "one for each of the two caches, latents and text",
+    "fill": "one for each of the two caches, latents and text",
+    "lightning_internals": "ldm never imports lun, and both need some",
+}
+"""Files that are called alike on purpose: the same part of things that lie beside one another."""
+ROOMS_OF_NETWORKS = ("ldm.families", "ldm.keys", "ldm.modules.networks", "ldm.modules.encoders")
+"""A network is called alike in each: its record, its names on disk, the module itself."""
 
 
 class Import(NamedTuple):
@@ -386,8 +400,17 @@ def test_each_class_name_stands_for_one_class() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_each_file_name_stands_for_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        room = "a network" if module.rpartition(".")[0] in ROOMS_OF_NETWORKS else module
+        if path.stem not in SAME_FILE_NAMES and room not in places.setdefault(path.stem, []):
+            places[path.stem].append(room)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
 def test_the_library_names_no_flag_of_a_command() -> None:
-    """A `Fault` of `ldm` names the setting; `lun.console.flags` words how a command changes it."""
+    """A `Fault` of `ldm` names the setting; `lun.console.fault_flags` words how a command changes it."""
     strings = [
         (module, node.lineno, node.value)
         for module, tree in TREES.items()

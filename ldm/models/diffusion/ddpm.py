@@ -7,24 +7,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ldm.diffusion.compvis import DEFAULTS, combined_objective
+from ldm.diffusion.compvis_objective import DEFAULTS, combined_objective
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
-from ldm.keys.parts import COND_STAGE
+from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.models.base import TrainedModel
-from ldm.models.diffusion import weights
+from ldm.models.diffusion import initial_weights as weights
+from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
+from ldm.models.diffusion.latent_scale import measure_scale_factor
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
-from ldm.models.diffusion.rows import DrawsPictures
-from ldm.models.diffusion.scale import measure_scale_factor
+from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
-from ldm.models.diffusion.weights import Part, Start
 from ldm.models.metrics import Metric, Metrics, measure
-from ldm.models.parts import TrainingPlan
+from ldm.models.model_parts import TrainingPlan
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe

@@ -6,16 +6,16 @@ from typing import Any
 
 import diffusers
 
+from ldm.convert.diffusers_folder import NOT_ARCHITECTURE
 from ldm.convert.model import Model
 from ldm.convert.modelspec import side
-from ldm.convert.pipeline import NOT_ARCHITECTURE
 from ldm.diffusion.masks import RandomRectangles
 from ldm.errors import Fault
 from ldm.families.infer_config import text_config
 from ldm.families.record import Family
 from ldm.families.text_encoders import Encoder
 from ldm.files.load import load_part
-from ldm.keys.parts import split_parts
+from ldm.keys.split_checkpoint import split_parts
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.util import Recipe
 

@@ -11,9 +11,9 @@ from transformers import CLIPTextConfig, CLIPTextModel
 from ldm.diffusion.conditioning import Conditioning
 from ldm.files.hub import hub_folder
 from ldm.files.load import load_part
-from ldm.files.source import find_source, read_config, require_one_start
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, part_of
+from ldm.files.weights_location import find_source, read_config, require_one_start
+from ldm.keys.split_checkpoint import COND_STAGE, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.text_encoders import BELOW, compvis_clip_names, folder_clip_names
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer

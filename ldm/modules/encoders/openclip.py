@@ -11,8 +11,8 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProject
 from ldm.diffusion.conditioning import Conditioning
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.load import load_part
-from ldm.files.source import require_one_start
 from ldm.files.state import State
+from ldm.files.weights_location import require_one_start
 from ldm.keys.text_encoders import (
     BELOW,
     LOGIT_SCALE,

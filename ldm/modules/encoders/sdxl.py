@@ -11,9 +11,9 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.families.facts import Unconditional
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.load import load_part
-from ldm.files.source import require_one_start
 from ldm.files.state import State
-from ldm.keys.parts import CONDITIONER
+from ldm.files.weights_location import require_one_start
+from ldm.keys.split_checkpoint import CONDITIONER
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
 from ldm.modules.encoders.tokenizer import BUILT_IN

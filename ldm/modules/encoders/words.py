@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.files.load import load_part
-from ldm.files.source import find_source, require_one_start
 from ldm.files.state import State
-from ldm.keys.parts import COND_STAGE, part_of
+from ldm.files.weights_location import find_source, require_one_start
+from ldm.keys.split_checkpoint import COND_STAGE, part_of
 from ldm.modules.encoders.chunks import require_length
 from ldm.modules.meta_init import is_meta_init
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ldm.errors import Fault
+from ldm.missing_packages import install_line
 from ldm.modules.losses.vgg import PUBLIC_FILE, VGG16Features
-from ldm.packages import install_line
 from ldm.shell import quoted
 
 SHIFT = (-0.030, -0.088, -0.188)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.files.load import load_part
-from ldm.files.source import architecture, find_source, require_one_start
 from ldm.files.state import State
-from ldm.keys.parts import UNET, part_of
+from ldm.files.weights_location import architecture, find_source, require_one_start
+from ldm.keys.split_checkpoint import UNET, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.unet import compvis_unet_names
 from ldm.modules.meta_init import is_meta_init, meta_init

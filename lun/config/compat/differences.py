@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lun.config.compat.import_paths import is_old
+from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
 from lun.config.compat.rewriting import Config, Upgrade, at, put, without
-from lun.config.compat.targets import is_old
-from lun.config.compat.trainer import OLD_ARGUMENTS
 
 OLD_EMA = {"target": "ldm.modules.ema.LitEma", "params": {"decay": 0.9995, "update_every": 100}}
 _DIFFUSION = ("LatentDiffusion", "DDPM")

@@ -2,15 +2,15 @@
 
 from ldm.errors import Fault
 from lun.config.compat.callbacks import callbacks
-from lun.config.compat.conditioning import conditioning
 from lun.config.compat.differences import differences
 from lun.config.compat.idle import idle
+from lun.config.compat.import_paths import targets
+from lun.config.compat.lightning1_trainer import trainer
 from lun.config.compat.loggers import loggers
-from lun.config.compat.model import model
+from lun.config.compat.model_params import model
 from lun.config.compat.rewriting import Upgrade
-from lun.config.compat.targets import targets
-from lun.config.compat.trainer import trainer
-from lun.config.reading.load import Merged
+from lun.config.compat.sdxl_unconditional import conditioning
+from lun.config.reading.load_layers import Merged
 
 _STEPS = (differences, callbacks, loggers, idle, targets, trainer, model, conditioning)
 

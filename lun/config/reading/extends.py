@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldm.errors import Fault
-from lun.config.errors import did_you_mean, raise_all
-from lun.config.reading.files import SUFFIXES, find_config, read_text
-from lun.config.reading.source import Node, parse
+from lun.config.reading.yaml_files import SUFFIXES, find_config, read_text
+from lun.config.reading.yaml_tree import Node, parse
+from lun.config.suggestions import did_you_mean, raise_all
 
 KEY = "extends"
 

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import GrammarParseError, InterpolationKeyError, OmegaConfBaseException
 
 from ldm.errors import Fault
-from lun.config.errors import nearest
-from lun.config.reading.source import Path
+from lun.config.reading.yaml_tree import Path
+from lun.config.suggestions import nearest
 
 REFERENCE = re.compile(r"\$\{([^${}:]+)\}")
 LARGEST = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lun.config.reading.source import Node, Path
+from lun.config.reading.yaml_tree import Node, Path
 
 
 def merged(base: Node, layer: Node) -> Node:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.config.errors import raise_all
 from lun.config.reading.extends import Layer
-from lun.config.reading.files import HOME
 from lun.config.reading.layers import merged
 from lun.config.reading.presets import Preset, preset_of, presets
-from lun.config.reading.source import Node
+from lun.config.reading.yaml_files import HOME
+from lun.config.reading.yaml_tree import Node
 from lun.config.schema import shown
+from lun.config.suggestions import raise_all
 
 HOW_TO_RUN, WHAT_TO_TRAIN, MODEL, DATA, OPTION, OWN = range(6)
 RANK_OF_FOLDER = {"demo": WHAT_TO_TRAIN, "models": MODEL, "data": DATA, "options": OPTION}

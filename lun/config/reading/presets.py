@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from lun.config.reading.files import HOME
+from lun.config.reading.yaml_files import HOME
 
 GROUPS = {"models": "one of these to start from", "data": "how the pictures lie", "options": "any of these on top"}
 FITS = re.compile(r"# Fits: (.*)")

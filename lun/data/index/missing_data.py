@@ -14,7 +14,7 @@ from ldm.shell import quoted
 from lun.data.index.listing import CAPTION_FOLDER, EXTENSIONS, LEAVES, Listing, composed, listing, stem
 from lun.data.layouts.found import Found
 from lun.data.metadata.params import MetadataParams
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
 from lun.data.metadata.waterfall import Waterfall
 
 log = logging.getLogger(__name__)

@@ -25,10 +25,10 @@ from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.columns import Ragged, Strings
 from lun.data.metadata.compose import TAG_RULES, split_tags
 from lun.data.metadata.filters import Filter, Kept, Sizes
+from lun.data.metadata.picture_table import Table
 from lun.data.metadata.presence import Presence, as_on_disk
-from lun.data.metadata.rows import NO_WORDS
 from lun.data.metadata.scores import with_score_tags
-from lun.data.metadata.table import Table
+from lun.data.metadata.table_builder import NO_WORDS
 from lun.data.metadata.waterfall import Waterfall, run
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ldm.place import cache_root
 from lun.data.index.columns_file import read_columns, write_columns
 from lun.data.metadata.columns import Array, Ragged, Strings
-from lun.data.metadata.table import NUMBERS, Table, concatenated
+from lun.data.metadata.picture_table import NUMBERS, Table, concatenated
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from lun.data.index.sizes import file_states
 from lun.data.index.store import Stamps, indexed, is_stored, store
 from lun.data.layouts.found import Found
 from lun.data.layouts.spread import read_by_many
-from lun.data.metadata.table import Table, concatenated
+from lun.data.metadata.picture_table import Table, concatenated
 
 FOLDER = "metadata"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
 
 LayoutName = Literal["flat", "sidecar", "kohya", "imagefolder", "board", "jsonl", "kohya-json", "parquet"]
 

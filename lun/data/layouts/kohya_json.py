@@ -13,9 +13,9 @@ from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.listing import EXTENSIONS, Tree, composed, extension, joined, stem
 from lun.data.layouts.found import Found
-from lun.data.metadata.record import inside
-from lun.data.metadata.rows import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
-from lun.data.metadata.table import Table
+from lun.data.metadata.description import inside
+from lun.data.metadata.picture_table import Table
+from lun.data.metadata.table_builder import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
 
 _BEST = ("meta_lat.json", "meta_clean.json", "meta_cap_dd.json", "meta_cap.json")
 """What the steps of kohya's preparation write, the last first: each holds what those before it say."""

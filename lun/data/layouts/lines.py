@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.store import Stamps, indexed
 from lun.data.layouts.found import Found, LayoutName
-from lun.data.metadata.record import READ_KEYS, add_record, json_reader
-from lun.data.metadata.rows import Rows
-from lun.data.metadata.table import Table, concatenated
+from lun.data.metadata.description import READ_KEYS, add_record, json_reader
+from lun.data.metadata.picture_table import Table, concatenated
+from lun.data.metadata.table_builder import Rows
 
 IMAGEFOLDER = ("metadata.jsonl", "metadata.csv")
 

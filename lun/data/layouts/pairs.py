@@ -15,8 +15,8 @@ from lun.data.index.sizes import file_states
 from lun.data.index.store import Stamps, indexed
 from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
 from lun.data.metadata.columns import Strings
-from lun.data.metadata.rows import Rows
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
+from lun.data.metadata.table_builder import Rows
 
 ORPHAN = "caption without a picture"
 

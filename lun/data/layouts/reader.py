@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lun.data.index.dir_handle import HeldFolder, State
-from lun.data.metadata.record import add_record, json_reader
-from lun.data.metadata.rows import Packed, Rows
+from lun.data.metadata.description import add_record, json_reader
+from lun.data.metadata.table_builder import Packed, Rows
 
 
 class Read(NamedTuple):

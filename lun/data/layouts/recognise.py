@@ -24,7 +24,7 @@ from lun.data.layouts.pairs import (
     read_kohya,
     read_sidecars,
 )
-from lun.data.metadata.rows import NO_WORDS, SOUND
+from lun.data.metadata.table_builder import NO_WORDS, SOUND
 
 log = logging.getLogger(__name__)
 

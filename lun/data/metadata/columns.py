@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lun.data.metadata.rows import KEEPS_ODD_NAMES, encoded
+from lun.data.metadata.table_builder import KEEPS_ODD_NAMES, encoded
 
 Array = NDArray[Any]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
-from lun.data.metadata.record import seconds
-from lun.data.metadata.rows import EMBEDDED, MOST_REPEATS, NO_PATH, ODD_REPEATS, OUTSIDE, UNREADABLE
-from lun.data.metadata.table import Table
+from lun.data.metadata.description import seconds
+from lun.data.metadata.picture_table import Table
+from lun.data.metadata.table_builder import EMBEDDED, MOST_REPEATS, NO_PATH, ODD_REPEATS, OUTSIDE, UNREADABLE
 
 Kept = NDArray[np.bool_]
 Sizes = Callable[[NDArray[np.int64]], NDArray[np.int32]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lun.data.index.listing import EXTENSIONS, LEAVES, SPECIAL, composed, extension, joined, leads_out
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.filters import Filter, Kept
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
 
 _ENDINGS = tuple(f".{kind}" for kind in EXTENSIONS)
 _HERE, _NO_IMAGE, _LEAVES, _MISSING, _SPECIAL, _LINK = range(6)

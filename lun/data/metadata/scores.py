@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lun.data.metadata.columns import Strings
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
 
 
 def with_score_tags(table: Table, thresholds: Sequence[float]) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lun.data.metadata.filters import Filter
-from lun.data.metadata.table import Table
+from lun.data.metadata.picture_table import Table
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed
 
 from ldm.errors import Fault
-from ldm.packages import install_line
+from ldm.missing_packages import install_line
 
 TRIED = "0.19.8"
 STAGE_3 = ("fp32_partitioned_groups_flat", "grad_position", "get_param_id", "persistent_parameters")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from ldm.position import Position
-from lun.loop.position import FollowPosition
+from lun.loop.position_callback import FollowPosition
 
 N = 11
 BATCH = 2

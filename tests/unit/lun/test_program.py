@@ -4,7 +4,7 @@ import pytest
 
 from ldm.errors import Fault
 from lun.cli.usage import usage
-from lun.console import report
+from lun.console import fault_report
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def test_a_wheel_says_its_command_in_the_usage(wheel: None) -> None:
 
 
 def test_a_wheel_says_its_command_in_a_fault(wheel: None, capsys: pytest.CaptureFixture[str]) -> None:
-    report.show([Fault("RES01", "nothing to resume", fix="python main.py --base ...")])
+    fault_report.show([Fault("RES01", "nothing to resume", fix="python main.py --base ...")])
     assert capsys.readouterr().err.endswith("  fix:   lun-train --base ...\n")

@@ -9,7 +9,7 @@ import pytest
 
 CLASS = re.compile(r"\b(?:ldm|lun)(?:\.[a-z_0-9]+)+\.[A-Z]\w+")
 NOT_NAMED_IN_A_CONFIG = {
-    "ldm.ema.source.Sharded",  # what a strategy of one's own derives from
+    "ldm.ema.model_weights.Sharded",  # what a strategy of one's own derives from
     "lun.local.NAME",  # a command of one's own
     "lun.local.colours.Colours",  # the example of a dataset of one's own
 }

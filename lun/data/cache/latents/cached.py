@@ -11,7 +11,7 @@ import numpy as np
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.cache.latents.contents import Contents
-from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards
+from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards
 from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.example import Example
 from lun.data.order.law import Size

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from ldm.errors import Fault
 from lun.data.cache.latents.cached import UNREADABLE, WantedEntries
-from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.shards.filling import steadily
+from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.loader import guard_worker
 from lun.data.order.law import Size
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from lun.data.cache.shards.files import CacheShards, Writer
+from lun.data.cache.shards.shard_files import CacheShards, Writer
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ldm.diffusion.conditioning import Conditioning
-from lun.data.cache.shards.files import CacheShards
+from lun.data.cache.shards.shard_files import CacheShards
 from lun.data.cache.text.encoder import TextEncoder, columns_of
 from lun.data.cache.text.fill import EMPTY, names_of
 

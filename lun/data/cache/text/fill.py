@@ -10,8 +10,8 @@ import torch
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
-from lun.data.cache.shards.files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.shards.filling import steadily
+from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards, Writer
 from lun.data.cache.text.encoder import rows_of
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.rejects import OF_ONE_EXAMPLE

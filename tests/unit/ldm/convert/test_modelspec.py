@@ -8,13 +8,13 @@ import pytest
 import yaml
 from support.small import FAMILIES, Kind, model, single_file
 
+from ldm.convert.diffusers_folder import read_metadata
 from ldm.convert.inference_yaml import inference_yaml
 from ldm.convert.model import Model
 from ldm.convert.modelspec import architecture, metadata_of
-from ldm.convert.pipeline import read_metadata
 from ldm.families.facts import Facts
 from ldm.files.write import HASH, write_safetensors
-from ldm.keys.parts import FIRST_STAGE
+from ldm.keys.split_checkpoint import FIRST_STAGE
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.small import FAMILIES
 
-from ldm.convert.export import Layout, remarks
+from ldm.convert.model_files import Layout, remarks
 from ldm.families.facts import Facts
 
 

@@ -7,9 +7,9 @@ import pytest
 from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
 from support.small import model
 
-from ldm.convert.export import Wish, export, remarks
+from ldm.convert.diffusers_folder import read_pipeline, scheduler_config
+from ldm.convert.model_files import Wish, export, remarks
 from ldm.convert.modelspec import metadata_of
-from ldm.convert.pipeline import read_pipeline, scheduler_config
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.errors import Fault
 from ldm.families.flow_marks import flow_of_folder, flow_of_metadata

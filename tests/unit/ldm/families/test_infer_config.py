@@ -11,7 +11,7 @@ from ldm.errors import Fault
 from ldm.families.registry import family_of
 from ldm.families.sd1 import SD1
 from ldm.keys.layout import autoencoder_to_compvis, unet_to_compvis
-from ldm.keys.parts import first_stage_of, unet_of
+from ldm.keys.split_checkpoint import first_stage_of, unet_of
 
 FULL: dict[Kind, dict[str, object]] = {
     "sd1": {"block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768, "attention_head_dim": 8},

@@ -15,7 +15,7 @@ from ldm.families.registry import SHIPPED, family_of, known_families, register, 
 from ldm.families.sd1 import SD1_BASE, SD1_INPAINTING
 from ldm.families.sd2 import SD2_BASE, SD2_INPAINTING
 from ldm.families.sdxl import SDXL_BASE, SDXL_INPAINTING, SDXL_REFINER
-from ldm.keys.parts import split_parts
+from ldm.keys.split_checkpoint import split_parts
 
 
 def unet(context: int, channels: int, width: int = 320, labels: bool = False) -> dict[str, Tensor]:

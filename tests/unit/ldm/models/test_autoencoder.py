@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.write import write_safetensors
-from ldm.keys.parts import FIRST_STAGE
+from ldm.keys.split_checkpoint import FIRST_STAGE
 from ldm.models.autoencoder import AutoencoderKL
 
 SD: dict[str, Any] = {

@@ -21,7 +21,7 @@ from lun.callbacks.pace import stopwatch
 from lun.callbacks.progress import SmoothedProgressBar
 from lun.callbacks.throughput import Throughput
 from lun.loggers import JsonlLogger
-from lun.loop.position import FollowPosition
+from lun.loop.position_callback import FollowPosition
 from lun.previews.grid import grid
 
 PROMPTS = ["fox, red background", "frog, blue background", "car, green background"]

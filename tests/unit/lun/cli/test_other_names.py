@@ -9,7 +9,7 @@ from ldm.errors import Fault
 from lun.cli.flags import FLAGS
 from lun.cli.other_names import OTHERS
 from lun.cli.parser import parse
-from lun.config.compat.trainer import OLD_ARGUMENTS
+from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
 from lun.config.trainer_arguments import trainer_arguments
 from lun.trainer import run
 

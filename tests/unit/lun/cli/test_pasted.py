@@ -13,7 +13,7 @@ from ldm.errors import Fault
 from ldm.files.sniff import bare_pickle
 from ldm.modules.losses.lpips import no_features
 from lun.cli.parser import parse
-from lun.console.flags import with_flags
+from lun.console.fault_flags import with_flags
 from lun.data.index.missing_data import check_folder
 from lun.loop.rank_failures import rank_failure
 from lun.program import as_started

@@ -9,7 +9,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule
 from ldm.admission import grant
 from ldm.util import Recipe
 from lun.config.check import check, warnings
-from lun.config.reading.load import load_layers
+from lun.config.reading.load_layers import load_layers
 from lun.config.top_level import PLACES
 
 

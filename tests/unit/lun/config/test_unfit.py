@@ -29,7 +29,7 @@ from ldm.models.base import TrainedModel
 from ldm.training.schedule import factors_of
 from lun.config.targets import find_target
 from lun.config.unfit import NEEDS, UNFIT
-from lun.strategies.names import NAMES, strategy_of
+from lun.strategies.strategy_names import NAMES, strategy_of
 
 HOMES = (
     "torch.optim",

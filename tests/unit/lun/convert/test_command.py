@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ldm.keys.averaged import averaged_name
 from ldm.keys.layout import autoencoder_to_compvis
-from ldm.keys.parts import FIRST_STAGE, UNET
+from ldm.keys.split_checkpoint import FIRST_STAGE, UNET
 from lun.convert.command import run
 
 State = Mapping[str, Tensor]

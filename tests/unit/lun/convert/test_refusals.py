@@ -11,7 +11,7 @@ from support.small import contents, networks, same, single_file
 
 from ldm.files import write
 from ldm.keys.layout import autoencoder_to_compvis
-from ldm.keys.parts import UNET
+from ldm.keys.split_checkpoint import UNET
 from lun.convert.command import run
 
 Refused = Callable[..., str]

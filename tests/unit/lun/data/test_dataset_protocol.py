@@ -8,7 +8,7 @@ import pytest
 from ldm.errors import Fault
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.overlap import count_overlap
-from lun.data.tags import tag_frequency
+from lun.data.tag_counts import tag_frequency
 
 
 class Named:

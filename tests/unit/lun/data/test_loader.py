@@ -17,7 +17,7 @@ from ldm.errors import Fault
 from ldm.position import Position
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, guard_worker, loader_settings, lost_worker
-from lun.data.order.sampler import Order, PositionBatchSampler, Window
+from lun.data.order.position_sampler import Order, PositionBatchSampler, Window
 
 
 class Noise:

@@ -16,7 +16,7 @@ from ldm.errors import Fault
 from ldm.position import Position
 from ldm.util import built_by_owner
 from lun.data.module import DataModuleFromConfig
-from lun.data.order.sampler import Window
+from lun.data.order.position_sampler import Window
 
 TWO = Window(2)
 DEMO = Path(__file__).parents[4] / "configs/demo/data"

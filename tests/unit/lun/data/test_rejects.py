@@ -14,7 +14,7 @@ from ldm.position import Position
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader
 from lun.data.order.law import Key, Order
-from lun.data.order.sampler import PositionBatchSampler, Window
+from lun.data.order.position_sampler import PositionBatchSampler, Window
 from lun.data.rejects import RejectedList, Rejection, Replacing
 
 N = 20

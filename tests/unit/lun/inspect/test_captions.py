@@ -5,7 +5,7 @@ from support.board import put_board
 from support.runs import make_pictures
 
 from lun.data.local import Local
-from lun.inspect.changes import changes_of, compared
+from lun.inspect.caption_changes import changes_of, compared
 from lun.inspect.tags import tagged, together
 from lun.inspect.view import DatasetView
 

@@ -11,7 +11,7 @@ from torch import distributed
 
 from ldm.errors import Fault
 from lun.loop.boundary import AtStepBoundary, agreement_of
-from lun.loop.position import follower
+from lun.loop.position_callback import follower
 from lun.loop.rank_agreement import RankAgreement
 
 

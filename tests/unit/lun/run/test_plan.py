@@ -8,7 +8,7 @@ from support.models import tiny_config
 from support.runs import TINY
 
 from ldm.errors import Fault
-from ldm.models.parts import PartSize
+from ldm.models.model_parts import PartSize
 from lun.cli.arguments import Arguments
 from lun.run.fixed_memory import GIB, describe_memory, state_bytes
 from lun.run.plan import Amounts, Plan, describe_device, describe_optimizer, describe_parts

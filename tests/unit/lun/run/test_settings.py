@@ -7,7 +7,7 @@ import yaml
 
 from ldm.errors import Fault
 from lun.cli.arguments import Arguments
-from lun.config.reading import load
+from lun.config.reading import load_layers
 from lun.run.settings import MISSING, as_yaml, data_roots, flags_as_overrides, layers_of, read_settings
 
 TINY = str(Path(__file__).parents[3] / "fixtures" / "tiny.yaml")
@@ -83,7 +83,7 @@ def test_files_are_read_and_merged_once_whatever_flags_say(monkeypatch: pytest.M
 
     def once(*given: object) -> object:
         merged_files.append(given)
-        return load.read_layers(*given)  # type: ignore[arg-type]
+        return load_layers.read_layers(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("lun.run.settings.read_layers", once)
     settings = read_settings(Arguments(base=(TINY,), overrides=("seed=3",), data_root="pictures", seed=4), None)

@@ -9,7 +9,7 @@ import pytest
 from ldm.errors import Fault
 from ldm.files.replacing import replace_text
 from lun.run_dir.directory import VARIABLE, RunDirectory, stamp
-from lun.run_dir.record import RunRecord, program_commit, versions
+from lun.run_dir.run_json import RunRecord, program_commit, versions
 
 NOW = datetime(2026, 11, 20, 11, 13, 2)
 RECORD = RunRecord(status="running", started="2026-11-20T11:13:02", argv=["main.py", "-t"], seed=7)
@@ -161,12 +161,12 @@ def test_versions_name_what_decides_a_result():
 
 
 def test_the_commit_is_that_of_the_checkout_or_none(tmp_path, monkeypatch):
-    monkeypatch.setattr("lun.run_dir.record.__file__", str(tmp_path / "lun/run_dir/record.py"))
+    monkeypatch.setattr("lun.run_dir.run_json.__file__", str(tmp_path / "lun/run_dir/run_json.py"))
     assert program_commit() is None
     (tmp_path / ".git").mkdir()
     monkeypatch.setattr(
-        "lun.run_dir.record._git", lambda root, *arguments: "abc" if arguments[0] == "rev-parse" else ""
+        "lun.run_dir.run_json._git", lambda root, *arguments: "abc" if arguments[0] == "rev-parse" else ""
     )
     assert program_commit() == "abc"
-    monkeypatch.setattr("lun.run_dir.record._git", lambda root, *arguments: "abc")
+    monkeypatch.setattr("lun.run_dir.run_json._git", lambda root, *arguments: "abc")
     assert program_commit() == "abc+"

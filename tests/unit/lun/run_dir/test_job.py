@@ -9,7 +9,7 @@ import pytest
 
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.job import Job, begun_by, this_job
-from lun.run_dir.record import RunRecord
+from lun.run_dir.run_json import RunRecord
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 CASES: dict[str, tuple[Mapping[str, str], Job | None]] = {

@@ -7,8 +7,8 @@ import torch
 
 from ldm.errors import Fault
 from lun.run_dir.directory import RunDirectory
-from lun.run_dir.record import RunRecord
 from lun.run_dir.resume import find_checkpoint
+from lun.run_dir.run_json import RunRecord
 
 RECORD = RunRecord(status="stopped", started="2026-11-20T11:13:02", argv=["main.py"], steps=812)
 

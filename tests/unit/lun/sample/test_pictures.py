@@ -10,8 +10,8 @@ from ldm.models.diffusion.ddpm import LatentDiffusion
 from lun.previews.prompts import Prompt
 from lun.sample.arguments import parse
 from lun.sample.metadata import parameters
+from lun.sample.opened_model import SampledModel
 from lun.sample.pictures import Picture, batches, list_pictures
-from lun.sample.source import SampledModel
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
 from lun.strategies.combinations import PRECISIONS, TABLE, require_combination, strategy_kind
 from lun.strategies.execution import Execution, device_of
-from lun.strategies.names import strategy_of
 from lun.strategies.precision import policy_of
+from lun.strategies.strategy_names import strategy_of
 
 ZERO = {"target": "lun.strategies.deepspeed.DeepSpeed"}
 REFUSED = {("fsdp", "16-mixed", "cpu"), ("fsdp", "16-mixed", "cuda"), ("deepspeed", "16-mixed", "cpu")}

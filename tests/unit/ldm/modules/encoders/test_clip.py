@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.write import write_safetensors
-from ldm.keys.parts import COND_STAGE
+from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 
 TINY = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ldm.errors import Fault
-from ldm.keys.parts import UNET
+from ldm.keys.split_checkpoint import UNET
 from ldm.modules.networks.compvis import UNetModel
 from ldm.modules.networks.unet import UNet
 

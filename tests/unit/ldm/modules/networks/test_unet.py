@@ -15,7 +15,7 @@ from torch import Tensor
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.files.write import write_safetensors
-from ldm.keys.parts import UNET
+from ldm.keys.split_checkpoint import UNET
 from ldm.modules.networks.unet import UNet
 
 TINY: dict[str, Any] = {

@@ -2,10 +2,10 @@ import copy
 
 import pytest
 
-from lun.config.compat.trainer import STRATEGIES
+from lun.config.compat.lightning1_trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load import Merged, load_layers
-from lun.strategies.names import NAMES
+from lun.config.reading.load_layers import Merged, load_layers
+from lun.strategies.strategy_names import NAMES
 
 PL = "pytorch_lightning.callbacks.ModelCheckpoint"
 SAVER = "lun.callbacks.Checkpoint"

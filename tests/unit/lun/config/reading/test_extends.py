@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import Fault
-from lun.config.reading.load import load_layers
+from lun.config.reading.load_layers import load_layers
 
 
 def write(folder: Path, **texts: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from ldm.errors import Fault
 from lun.config.reading import extends
 from lun.config.reading.layers import merged
-from lun.config.reading.load import load_layers
+from lun.config.reading.load_layers import load_layers
 from lun.config.reading.order import in_order
 from lun.config.reading.presets import Preset, presets
 

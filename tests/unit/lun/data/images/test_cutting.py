@@ -11,7 +11,7 @@ from PIL.Image import Resampling
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.images.decode import centre_box, fit, header_size
-from lun.data.images.masks import mask_file
+from lun.data.images.loss_masks import mask_file
 from lun.data.local import Local
 
 

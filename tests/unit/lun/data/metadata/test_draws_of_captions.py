@@ -8,7 +8,7 @@ from ldm.position import Position
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader
 from lun.data.local import Local
-from lun.data.order.sampler import Order, PositionBatchSampler, Window
+from lun.data.order.position_sampler import Order, PositionBatchSampler, Window
 
 RULES = {"shuffle_tag_p": 0.8, "tag_dropout_p": 0.3, "prefix_dropout": {"t1": 0.9}}
 

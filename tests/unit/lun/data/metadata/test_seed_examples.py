@@ -9,7 +9,7 @@ from ldm.diffusion.draws import Draws
 from ldm.util import instantiate_from_config
 from lun.config.check import check
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load import Merged, load_layers
+from lun.config.reading.load_layers import Merged, load_layers
 
 FLAT = """
 train:

@@ -12,7 +12,7 @@ from ldm.position import Position
 from lun.data.order.bucket_table import Bucket, BucketTable
 from lun.data.order.bucketed import BucketOrder, bucket_slot
 from lun.data.order.law import Key
-from lun.data.order.sampler import UNCOUNTED, OnceByBucketSampler, PositionBatchSampler, Window
+from lun.data.order.position_sampler import UNCOUNTED, OnceByBucketSampler, PositionBatchSampler, Window
 
 law = settings(deadline=None, max_examples=40)
 small = st.integers(1, 4)

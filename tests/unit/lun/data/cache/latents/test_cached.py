@@ -10,9 +10,9 @@ from support.runs import make_shapes
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.contents import Contents
 from lun.data.cache.latents.encoder import LatentEncoder
-from lun.data.cache.settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.local import Local
 

@@ -9,7 +9,7 @@ from support.runs import make_pictures
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.modules.encoders.sdxl import SDXLConditioner
-from lun.data.cache.settings import Cache
+from lun.data.cache.cache_settings import Cache
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.local import Local

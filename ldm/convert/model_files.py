@@ -1,0 +1,207 @@
+"""A model out into the world: a single file or a pipeline's folder, whole or not at all, never over something else."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from ldm.convert.diffusers_folder import write_json, write_pipeline
+from ldm.convert.inference_yaml import inference_yaml
+from ldm.convert.model import NETWORKS, Model
+from ldm.convert.modelspec import metadata_of
+from ldm.errors import Fault
+from ldm.families.flow_marks import FLOW, is_flow
+from ldm.files.replacing import replacing, replacing_folder
+from ldm.files.state import State
+from ldm.files.write import (
+    Types,
+    require_space,
+    stored_size,
+    told_as_fault,
+    write_safetensors,
+    write_torch,
+)
+from ldm.keys.split_checkpoint import FIRST_STAGE, parts_in
+from ldm.plain import read_json
+
+Layout = Literal["ldm", "diffusers"]
+MARK = "lun.json"
+"""In a folder that was written here: the names of its files."""
+Format = Literal["safetensors", "ckpt"]
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a file or folder is to be like.
+
+    dtype  of the networks' weights; None keeps theirs
+    title  in the metadata; the name of the file where it is empty
+    date   of the weights, ISO 8601
+    force  replace what is there
+    max_shard_size  bytes of weights in one file of a folder; a network that takes more lies in several
+    """
+
+    to: Layout
+    format: Format = "safetensors"
+    dtype: torch.dtype | None = None
+    title: str = ""
+    date: str = ""
+    force: bool = False
+    max_shard_size: int | None = None
+
+
+def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
+    """Write `model` to `out`; returns what was written: a folder, or a file and the YAML that it may need beside it.
+
+    Raises `Fault` CLI05 if there is something that may not be replaced, DSK01 if it cannot be written, MOD02 for
+    numbers that are not finite, MOD03 for tensors that make up no network, MOD07 for numbers too large for `dtype`.
+    """
+    require_free(out, wish)
+    require_known_objective(model)
+    require_finite(model)
+    if wish.to == "ldm":
+        model = model.completed()
+    require_space(out.parent, stored_size(model.state, model.types(wish.dtype)), str(out))
+    with told_as_fault(str(out)):
+        if wish.to == "ldm":
+            return _write_single(model, out, wish)
+        with replacing_folder(out) as folder:
+            metadata = metadata_of(model, wish.title or out.name, wish.date)
+            write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
+            write_json(folder / MARK, {"files": sorted(_files_in(folder))})
+        return (out,)
+
+
+def require_free(out: Path, wish: Wish) -> None:
+    """Raise `Fault` CLI05 unless `out` is free, or is of the kind that `force` may replace."""
+    reason = _foreign(out) if wish.to == "diffusers" else "" if out.is_file() else "it is no file"
+    if out.exists() and reason:
+        fix = f"name another place; to={wish.to} would not replace it even with force=true"
+        raise Fault("CLI05", f"{out} is there already and is not replaced", why=reason, fix=fix)
+    if out.exists() and not wish.force:
+        raise _taken(out)
+
+
+def require_known_objective(model: Model) -> None:
+    """Raise `Fault` MOD03 for a network that predicts what no program draws from on its path."""
+    flow = is_flow(model.facts.scheduler)
+    if model.unet and (model.facts.prediction == FLOW) != flow:
+        path = "rectified flow" if flow else "DDPM's path"
+        raise Fault(
+            "MOD03",
+            f"{model.source} predicts {model.facts.prediction} on {path}, which other programs cannot be told",
+            why="they know epsilon, v_prediction and sample on DDPM's path, and flow_prediction on rectified flow",
+            fix="draw from the run that it came from",
+        )
+
+
+def require_finite(model: Model) -> None:
+    """Raise `Fault` MOD02 if a network's weight is NaN or infinite."""
+    for key, value in model.state.items():
+        if key.startswith(NETWORKS) and value.is_floating_point() and not value.isfinite().all():
+            why = "training diverged, or the file was damaged"
+            raise Fault("MOD02", f"{model.source} holds NaN or infinite numbers", where=key, why=why)
+
+
+def remarks(model: Model, to: Layout) -> list[str]:
+    """What a person has to know who opens a file or folder of this model elsewhere, one sentence each."""
+    lines = _remarks_on_file(model) if to == "ldm" else []
+    if "UNet" in model.parts and "VAE" not in model.parts:
+        lines.append("there is no VAE in it: choose one in the program that opens it, or add one with vae=FILE")
+    if foreign := model.foreign_text_encoder:
+        lines.append(
+            f"its text encoder ({len(foreign)} tensors, such as {foreign[0]}) is one that other programs do not know:"
+            " they find UNet and VAE in it and need prompt embeddings from elsewhere"
+            + (" (from_pretrained(OUT, text_encoder=None, tokenizer=None))" if to == "diffusers" else "")
+        )
+    elif "UNet" in model.parts and "text encoder" not in model.parts:
+        lines.append("there is no text encoder in it: other programs need one from elsewhere")
+    if to == "diffusers" and model.encoders and not model.facts.files:
+        lines.append("there is no tokenizer in it: programs would take an empty one without a word")
+    return lines
+
+
+def _remarks_on_file(model: Model) -> list[str]:
+    if model.family is None:
+        return [model.latent.remark] if model.latent.remark else []
+    prediction, usual = model.facts.prediction, model.usual_unconditional
+    lines = []
+    if is_flow(model.facts.scheduler):
+        shift = model.facts.scheduler.get("flow_shift", 1.0)
+        lines.append(
+            "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
+            f" with shift {shift:g}); only a folder tells them (to=diffusers)"
+        )
+    lines += [model.family.remarks[prediction]] if prediction and prediction in model.family.remarks else []
+    if model.unconditional != usual:
+        lines.append(
+            f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
+            " only a folder tells them (to=diffusers)"
+        )
+    return lines
+
+
+def _write_single(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
+    state = single_names(model)
+    types = model.types(wish.dtype)
+    types = types if model.family else {key.removeprefix(FIRST_STAGE): dtype for key, dtype in types.items()}
+    if not (model.family and model.family.needs_yaml(model.facts)):
+        _write_file(state, out, wish, model, types)
+        return (out,)
+    beside = out.with_suffix(".yaml")
+    if beside.exists() and not wish.force:
+        raise _taken(beside)
+    with replacing(beside) as file:
+        file.write(inference_yaml(model).encode())
+        _write_file(state, out, wish, model, types)
+    return (out, beside)
+
+
+def _write_file(state: State, out: Path, wish: Wish, model: Model, types: Types) -> None:
+    if wish.format == "safetensors":
+        write_safetensors(out, state, metadata_of(model, wish.title or out.stem, wish.date), types)
+    else:
+        write_torch(out, state, types)
+
+
+def single_names(model: Model) -> State:
+    """The names in a single file: CompVis', and for an autoencoder alone those without a prefix, as programs expect."""
+    if set(parts_in(model.state)) != {"VAE"}:
+        return model.state
+    return {key.removeprefix(FIRST_STAGE): value for key, value in model.state.items()}
+
+
+def _taken(path: Path) -> Fault:
+    return Fault("CLI05", f"{path} exists already", fix="name another place, or force=true to replace it")
+
+
+def _foreign(path: Path) -> str:
+    """Why not even `force` replaces a folder; empty for what an export wrote whole, and for an empty one.
+
+    What it wrote it has listed in a file of its own there, so that nothing of anybody else's goes with it.
+    """
+    if not path.is_dir() or path.is_symlink():
+        return "it is no folder"
+    held = _files_in(path)
+    if not held and not any(path.iterdir()):
+        return ""
+    try:
+        listed = set(read_json(path / MARK)["files"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return f"this program did not write it (it holds no {MARK})"
+    others = sorted(held - listed - {MARK})
+    return f"it holds what this program did not write: {', '.join(others[:3])}" if others else ""
+
+
+def _files_in(folder: Path) -> set[str]:
+    """All that lies in a folder but the folders, by the path below it."""
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()}
+
+
+def require_apart(source: Path, out: Path) -> None:
+    """Raise `Fault` CLI05 where `out` is what is read, or a folder around it."""
+    if source.exists() and source.resolve().is_relative_to(out.resolve()):
+        what = f"{out} {'is' if source.resolve() == out.resolve() else 'holds'} what is converted, and is not replaced"
+        raise Fault("CLI05", what, where=str(source), fix="name another place")

@@ -1,0 +1,269 @@
+"""Which weights a model starts from: each part's own, a whole checkpoint's, or none because that was asked for."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ldm.errors import Fault
+from ldm.families.part_names import text_encoders
+from ldm.families.record import Variant
+from ldm.families.registry import variant_of
+from ldm.families.whole_checkpoint import WholeCheckpoint, open_checkpoint
+from ldm.files.hub import require_hub_id
+from ldm.files.load import fit, load_part
+from ldm.files.sniff import sniff
+from ldm.files.state import State
+from ldm.files.weights_location import find_weights
+from ldm.keys.split_checkpoint import COND_STAGE, FIRST_STAGE, UNET, Parts
+from ldm.models.model_parts import PartSize, TrainingPlan
+from ldm.modules.meta_init import give_memory, meta_init
+from ldm.training.groups import Decision, named_weights
+from ldm.util import Recipe, instantiate_from_config
+
+log = logging.getLogger(__name__)
+EMA_COUNTERS = ("decay", "num_updates")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network of a model: the setting that describes it, its recipe, its prefix in a CompVis checkpoint.
+
+    trainable  the first word of its parameters' names in rules for what trains; None for a part that never does
+    """
+
+    setting: str
+    recipe: Recipe
+    prefix: str
+    trainable: str | None
+
+    def build(self) -> nn.Module:
+        network: nn.Module = instantiate_from_config(self.recipe)
+        return network
+
+    def build_on_meta(self) -> nn.Module:
+        """The same network without memory for its parameters: nothing is read, no weights are drawn."""
+        with meta_init():
+            return self.build()
+
+    @property
+    def own_path(self) -> str | None:
+        """The file or folder that the recipe itself names."""
+        return (self.recipe.get("params") or {}).get("ckpt_path")
+
+    def weights_named(self) -> bool:
+        """Whether the recipe says where this part's weights come from, or that it shall have none."""
+        params = self.recipe.get("params") or {}
+        return any(params.get(name) for name in ("ckpt_path", "version", "from_scratch"))
+
+    @property
+    def hub_id(self) -> str | None:
+        """The model that a text encoder's `version` names on the hub, where its weights have to come from there."""
+        params = self.recipe.get("params") or {}
+        version = params.get("version")
+        own = params.get("ckpt_path") or params.get("from_scratch") or not version or Path(version).exists()
+        return None if own else str(version)
+
+    def among(self, parts: Parts) -> State:
+        """This part's tensors in a checkpoint, without prefix."""
+        return {UNET: parts.unet, FIRST_STAGE: parts.first_stage, COND_STAGE: parts.cond_stage}.get(self.prefix, {})
+
+
+def without_loss(recipe: Recipe) -> Recipe:
+    """An autoencoder's recipe for use as a part, which has nothing to train it by."""
+    params = {name: value for name, value in (recipe.get("params") or {}).items() if name != "lossconfig"}
+    return {**recipe, "params": params}
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the weights of a new run come from.
+
+    ckpt_path  a file, a folder or a hub id for all parts that name none of their own; None without one
+    ignore      beginnings of keys (`model.diffusion_model.input_blocks.0.`) that are neither loaded nor asked for
+    averaged    take the checkpoint's EMA weights for the UNet
+    unet_only   take nothing but the UNet from it
+    prediction  what the model will be trained to predict
+    """
+
+    ckpt_path: str | None = None
+    ignore: Sequence[str] = ()
+    averaged: bool = False
+    unet_only: bool = False
+    prediction: str = "eps"
+
+    def fed(self, parts: Mapping[str, Part], found: Parts) -> Iterator[tuple[str, State]]:
+        """The parts that the checkpoint fills, each with its tensors; a part's own path wins over the checkpoint."""
+        for name, part in parts.items():
+            state = part.among(found)
+            asked = part.prefix == UNET or not self.unet_only
+            if asked and not part.own_path and len(state) > len(self.left_out(part, state)):
+                yield name, state
+
+    def left_out(self, part: Part, state: State) -> list[str]:
+        """The keys of a part's tensors that are to be ignored."""
+        return [key for key in state if (part.prefix + key).startswith(tuple(self.ignore))] if self.ignore else []
+
+
+def require_weights(parts: Mapping[str, Part], start: Start) -> None:
+    """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
+    MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds, or
+    of which no part takes anything."""
+    unnamed = [name for name, part in parts.items() if not part.weights_named()]
+    if unnamed and not start.ckpt_path:
+        raise _nameless(unnamed, parts)
+    for own in filter(None, (part.own_path for part in parts.values())):
+        if (path := find_weights(own)).is_file():
+            sniff(path)
+    checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
+    fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
+    for name, part in parts.items():
+        if part.hub_id and name not in fed:
+            require_hub_id(part.hub_id)
+    if checkpoint:
+        if empty := [name for name in unnamed if name not in fed]:
+            raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(checkpoint.describe().parts)}")
+        if not fed:
+            raise _useless(parts, checkpoint)
+        for name, state in fed.items():
+            _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
+
+
+def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Module]:
+    """Build the parts with the weights that a new run starts from.
+
+    Raises `Fault` MOD01 to MOD05 for weights that cannot be used and MOD06 for parts that neither get any nor say
+    `from_scratch: true`.
+    """
+    checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
+    fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
+    whole = [name for name, state in fed.items() if not start.left_out(parts[name], state)]
+    networks = {name: part.build_on_meta() if name in whole else part.build() for name, part in parts.items()}
+    for name in networks.keys() - fed.keys():
+        if networks[name].loaded_from:
+            log.info("weights  %s from %s", name, networks[name].loaded_from)
+    if checkpoint and fed:
+        _fill(checkpoint, parts, networks, start)
+    if scratch := [name for name in networks.keys() - fed.keys() if networks[name].from_scratch]:
+        log.info("weights  %s from scratch, as the config says", ", ".join(sorted(scratch)))
+    nameless = [name for name, network in networks.items() if not (network.loaded_from or network.from_scratch)]
+    if nameless:
+        raise _nameless(nameless, parts)
+    return networks
+
+
+def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
+    """Build the parts for a resumed run, which restores every one of their tensors: they hold nothing yet."""
+    networks = {name: part.build_on_meta() for name, part in parts.items()}
+    for network in networks.values():
+        give_memory(network)
+    return networks
+
+
+def planned(parts: Mapping[str, Part], decide: Callable[[Mapping[str, nn.Module]], Decision]) -> TrainingPlan:
+    """The parts, and what of them trains; nothing is read and no memory taken.
+
+    decide  lets train what trains of networks by the first words of their parameters' names in rules
+    """
+    networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
+    trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
+    groups = decide(trainable).groups(named_weights(trainable))
+    return TrainingPlan([PartSize.of(name, network) for name, network in networks.items()], groups)
+
+
+def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
+    description = checkpoint.describe()
+    log.info("weights  %s", description.line(checkpoint.sha256()))
+    if description.prediction not in (None, start.prediction):
+        log.warning(
+            "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
+            *(description.prediction, start.prediction),
+        )
+    found = checkpoint.read()
+    for name, state in start.fed(parts, found):
+        if start.averaged and parts[name].prefix == UNET:
+            state = averaged_unet(state, found.ema, networks[name], checkpoint.given)
+        elif parts[name].prefix == UNET and len(found.ema) > len(EMA_COUNTERS):
+            log.info("note: the raw weights are taken; model.params.init_from_ema=true takes the averaged ones")
+        load_part(networks[name], state, checkpoint.given, start.left_out(parts[name], state))
+        networks[name].loaded_from = checkpoint.given
+    if left := [key for key in found.rest if "." in key]:
+        log.info("note: %d tensors of no part were left out, first %s", len(left), sorted(left)[0])
+
+
+def averaged_unet(raw: State, ema: State, network: Any, source: str) -> State:
+    """The averaged weights where a checkpoint holds them (under names without dots), the raw ones for the rest.
+
+    Raises `Fault` MOD03 if it holds none.
+    """
+    names = network.to_disk(network.from_disk(raw))
+    undotted = {name: f"diffusion_model.{name}".replace(".", "") for name in names}
+    found = {name: ema[key] for name, key in undotted.items() if key in ema}
+    if not found:
+        raise Fault(
+            "MOD03",
+            f"{source} holds no averaged (EMA) weights",
+            where="model.params.init_from_ema",
+            fix="init_from_ema=false starts from its raw weights",
+        )
+    if len(found) < len(names):
+        log.warning("%d of %d EMA weights are not in %s: raw ones there", len(names) - len(found), len(names), source)
+    return names | found
+
+
+def _require_fit(checkpoint: WholeCheckpoint, part: Part, state: State, ignore: Sequence[str]) -> None:
+    network = part.build_on_meta()
+    _, comparison = fit(network, state, ignore)
+    if comparison.fits:
+        return
+    ours, theirs, fix = _kinds(part, network, state)
+    raise Fault(
+        "MOD03",
+        f"{checkpoint.given} does not fit this model",
+        where=part.setting,
+        why=f"{'it holds ' + theirs if theirs else 'it is no model that is known here'}; "
+        f"{'the config builds ' + ours if ours else 'the config builds something else'}\n{comparison.render()}",
+        fix=fix or "use the config that the file was made with, or a checkpoint of the model that the config builds",
+    )
+
+
+def _kinds(part: Part, network: Any, state: State) -> tuple[str, str, str]:
+    """What the config builds, what the checkpoint holds, and what to do about it; empty where it is not known."""
+    own = network.to_disk(dict(network.state_dict()))
+    if part.prefix == COND_STAGE:
+        return " and ".join(text_encoders(own)), " and ".join(text_encoders(state)), ""
+    ours, theirs = variant_of(own), variant_of(state)
+    fixes = [f"use {theirs.config}"] if theirs and theirs.config else []
+    fixes += [f"a checkpoint of {ours.title}"] if ours else []
+    return _told(ours), _told(theirs), ", or ".join(fixes)
+
+
+def _told(variant: Variant | None) -> str:
+    return f"{variant.title} ({variant.facts})" if variant else ""
+
+
+def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:
+    """MOD03: whoever names a file means it to be used."""
+    own = [f"{part.setting}.params.ckpt_path" for part in parts.values() if part.own_path]
+    return Fault(
+        "MOD03",
+        f"{checkpoint.given} gives this model nothing",
+        where="model.params.ckpt_path",
+        why=f"it holds: {', '.join(checkpoint.describe().parts) or 'no part of a model that is known here'}"
+        + (f"; weights of their own are named by {', '.join(own)}" if own else ""),
+        fix="name a checkpoint that holds the UNet" + (f", or take the weights from it: {own[0]}=null" if own else ""),
+    )
+
+
+def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
+    return Fault(
+        "MOD06",
+        f"the {' and the '.join(names)} got no weights; training would start from noise",
+        where=", ".join(parts[name].setting for name in names),
+        why=why,
+        fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "
+        + " ".join(f"{parts[name].setting}.params.from_scratch=true" for name in names),
+    )

@@ -1,0 +1,46 @@
+"""What a resumed run's configuration says otherwise than before, setting by setting."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import Fault
+from lun.config.reading.yaml_files import read_text
+from lun.config.reading.yaml_tree import parse
+
+ABSENT = "not set"
+LONGEST = 60
+
+
+def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """`model.base_learning_rate: 1e-05 -> 5e-06` for each dotted key that differs, in the order of today's file.
+
+    What came or went as a whole, such as a callback, is one line.
+    """
+    found = _differences(before, now, ())
+    return [f"{'.'.join(path)}: {_shown(old)} -> {_shown(new)}" for path, old, new in found]
+
+
+def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
+    """The configuration of a run's last start; None where it did not store one, as in 2022."""
+    try:
+        found = parse(read_text(resolved), resolved.as_posix()).plain()
+    except Fault:
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in [*new, *(key for key in old if key not in new)]:
+            yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, str(key)))
+    elif old != new:
+        yield path, old, new
+
+
+def _shown(value: Any) -> str:
+    """A recipe by its target; anything else as it is, cut where it is long."""
+    if value is None:
+        return "null"
+    text = str(value["target"] if isinstance(value, Mapping) and "target" in value else value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

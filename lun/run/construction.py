@@ -1,0 +1,96 @@
+"""What settings alone decide: built for every start, and for `--check`, before pictures, weights or a device are asked.
+
+A setting that no folder, file or machine could mend is refused here, so that `--check` says what a start would say.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lightning.pytorch import Callback
+
+from ldm.admission import admitted
+from ldm.models.base import TrainedModel
+from ldm.models.rehearsal import rehearse
+from ldm.util import instantiate_from_config
+from lun.cli.user_code import tell_unused
+from lun.config.suggestions import FaultCollector
+from lun.console import log as console
+from lun.data.module import DataModuleFromConfig
+from lun.run.build_model import model_of
+from lun.run.length import Length, known_length
+from lun.run.lightning_trainer import build_callbacks
+from lun.run.rate import rate_of
+from lun.run.resolved import resolve, window_of
+from lun.run.settings import Settings
+from lun.run_dir.ranks import process_rank
+from lun.strategies.combinations import strategy_kind
+from lun.strategies.execution import Execution, settle_execution_anywhere
+from lun.strategies.optimizers import require_stepping, require_whole_weights
+
+ELSEWHERE = "DEV01"
+"""Of a device that this machine lacks: another may have it."""
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """Everything of a run that needs neither pictures nor weights to be built."""
+
+    execution: Execution
+    callbacks: list[Callback]
+    data: DataModuleFromConfig
+    model: TrainedModel
+
+
+def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execution], on_cpu: bool) -> RunParts:
+    """Callbacks, data module and model, and where they compute as `settle` has it; `on_cpu`: there is no other device.
+
+    Raises every `Fault` of the settings, an ExceptionGroup of several.
+    """
+    config, trainer, faults = settings.config, settings.trainer(), FaultCollector()
+    execution = faults.collect(lambda: settle(trainer))
+    faults.collect(lambda: admitted(config["model"]["target"]).refuse_trainer(trainer))
+    faults.collect(lambda: require_stepping(config["model"], on_cpu))
+    faults.collect(lambda: require_whole_weights(config["model"], strategy_kind(trainer.get("strategy"))))
+    callbacks = faults.collect(lambda: build_callbacks(settings.lightning("callbacks")))
+    data = faults.collect(lambda: _data(config["data"]))
+    model = faults.collect(lambda: _model(config))
+    faults.raise_all()
+    tell_unused(config)
+    assert execution is not None and callbacks is not None and data is not None and model is not None
+    return RunParts(execution, callbacks, data, model)
+
+
+def judge(settings: Settings, has_time_limit: bool) -> None:
+    """Raise every `Fault` that a start would meet for these settings on any machine, with any pictures and weights."""
+    console.configure(None, process_rank())  # Lightning brought a handler of its own with its import
+    trainer, faults = settings.trainer(), FaultCollector()
+    steps = faults.collect(lambda: known_length(trainer, has_time_limit))
+    on_cpu = trainer.get("accelerator") == "cpu"
+    parts = faults.collect(lambda: build_parts(settings, settle_execution_anywhere, on_cpu))
+    if parts is not None and steps is not None:
+        faults.collect(lambda: _rehearse(parts, settings.config, steps))
+    faults.raise_all(besides=ELSEWHERE)
+
+
+def _rehearse(parts: RunParts, config: Mapping[str, Any], steps: int) -> None:
+    window = window_of(parts.execution, parts.data.batch_size)
+    run = resolve(config, parts.execution, window, Length(steps, val_every=1), config.get("seed") or 0)
+    parts.model.begin(run.context(resumed=False))
+    rehearse(parts.model, steps, window.global_batch)
+
+
+def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
+    data: DataModuleFromConfig = instantiate_from_config(recipe)
+    if not data.has("train"):
+        data.dataset("train")  # says so
+    for one in data.recipes.values():
+        kind = admitted(one["target"])
+        if hasattr(kind, "require_settings"):
+            kind.require_settings(one.get("params") or {})
+    return data
+
+
+def _model(config: Mapping[str, Any]) -> TrainedModel:
+    rate_of(config["model"])
+    return model_of(config)

@@ -1,0 +1,77 @@
+"""A model to draw from, and what is known of it: out of a run, a file, a folder or the hub."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ldm.errors import Fault
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.read import read_content
+from ldm.files.weights_location import find_weights
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.published import build_published
+from ldm.models.restoring import restore
+from lun.config.stored import read_stored
+from lun.run.build_model import model_of
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.resume import find_checkpoint
+from lun.weights.opening import open_model
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SampledModel:
+    """A model in evaluation mode on the CPU.
+
+    name      what pictures call it
+    sha256    of its file, or of the largest of a folder
+    weights   "ema" or "raw"; empty where it is not known which they are
+    pictures  settings of its run's own pictures: prompts, steps, guidance
+    """
+
+    model: DDPM
+    name: str
+    sha256: str
+    weights: Literal["ema", "raw", ""] = ""
+    pictures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_source(given: str, ema: bool | None) -> SampledModel:
+    """The model that `given` means. Raises `Fault` MOD01 to MOD06, RES01 for a run without a checkpoint."""
+    path = find_weights(given)
+    if path.is_dir() and (path / "configs").is_dir():
+        path = find_checkpoint(str(path)).checkpoint
+    run = RunDirectory.around(path, "checkpoints", "exports")
+    if run and run.resolved_config.is_file():
+        return _of_run(run, path, ema)
+    model = build_published(open_model(given, ema).model)
+    return SampledModel(model, path.stem if path.is_file() else path.name, open_checkpoint(given).sha256())
+
+
+def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
+    config = read_stored(run.resolved_config)
+    model = model_of(config)
+    if not isinstance(model, DDPM):
+        why = f"the run trains {config['model']['target']}"
+        raise Fault("MOD03", f"{run.path} does not draw from captions", why=why, fix="name a run of a diffusion model")
+    log.info("reading  %s, by the config of %s", file, run.path)
+    averaged = restore(model, read_content(file).state, str(file), ema)
+    log.info("weights  %s", "averaged (EMA)" if averaged else "those of the last step")
+    weights: Literal["ema", "raw"] = "ema" if averaged else "raw"
+    return SampledModel(model, run.name, open_checkpoint(file).sha256(), weights, _pictures(config))
+
+
+def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run's image logger draws, as far as it says."""
+    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
+    params = (callbacks.get("image_logger") or {}).get("params") or {}
+    options = params.get("log_images_kwargs") or {}
+    said = {
+        "prompts": params.get("prompts"),
+        "steps": options.get("ddim_steps"),
+        "guidance": options.get("unconditional_guidance_scale"),
+    }
+    return {name: value for name, value in said.items() if value is not None}
