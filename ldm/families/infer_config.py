@@ -57,10 +57,11 @@ def vae_config(first_stage: State, scale: float, sample_size: int, upcasts: bool
     """
     levels = _count(first_stage, r"encoder\.down\.(\d+)\.")
     tops = [first_stage[f"encoder.down.{level}.block.0.conv2.weight"] for level in range(levels)]
+    bare = not any(key.startswith(("quant_conv.", "post_quant_conv.")) for key in first_stage)
     return {
         "in_channels": first_stage["encoder.conv_in.weight"].shape[1],
         "out_channels": first_stage["decoder.conv_out.weight"].shape[0],
-        "latent_channels": first_stage["post_quant_conv.weight"].shape[0],
+        "latent_channels": first_stage["decoder.conv_in.weight"].shape[1],
         "down_block_types": ["DownEncoderBlock2D"] * levels,
         "up_block_types": ["UpDecoderBlock2D"] * levels,
         "block_out_channels": [top.shape[0] for top in tops],
@@ -69,6 +70,7 @@ def vae_config(first_stage: State, scale: float, sample_size: int, upcasts: bool
         "sample_size": sample_size,
         "scaling_factor": scale,
         "force_upcast": upcasts,
+        **({"use_quant_conv": False, "use_post_quant_conv": False} if bare else {}),
     }
 
 

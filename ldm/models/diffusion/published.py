@@ -83,6 +83,8 @@ def _first_stage(vae: Mapping[str, Any]) -> Recipe:
         "num_res_blocks": vae["layers_per_block"],
     }
     params = {"embed_dim": vae["latent_channels"], "ddconfig": ddconfig}
+    if not vae.get("use_quant_conv", True):
+        params["quant_conv"] = False
     return {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params}
 
 

@@ -30,8 +30,8 @@ class DDConfig(TypedDict):
     dropout: NotRequired[float]
 
 
-def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
-    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`.
+def library_config(ddconfig: DDConfig, embed_dim: int, quant_conv: bool = True) -> dict[str, Any]:
+    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`, with or without the convolutions around a latent.
 
     Raises `Fault` CFG03 for a key that is missing or unknown, and for what the library cannot express.
     """
@@ -54,12 +54,21 @@ def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
         "block_out_channels": [ddconfig["ch"] * factor for factor in ddconfig["ch_mult"]],
         "layers_per_block": ddconfig["num_res_blocks"],
         "norm_num_groups": 32,
+        "use_quant_conv": quant_conv,
+        "use_post_quant_conv": quant_conv,
     }
 
 
 def build_autoencoder(config: Mapping[str, Any]) -> Any:
-    """The library's network (its class is opaque to type checkers) for what `library_config` gave."""
-    return AutoencoderKL(**config)
+    """The library's network (its class is opaque to type checkers) for what `library_config` gave.
+
+    Convolutions that it goes without are modules that do nothing, so that it is called like one that has them.
+    """
+    network: Any = AutoencoderKL(**config)
+    for name in ("quant_conv", "post_quant_conv"):
+        if getattr(network, name) is None:
+            setattr(network, name, nn.Identity())
+    return network
 
 
 def refuse_other_shape(config: Mapping[str, Any], stored: Mapping[str, Any], source: str) -> None:
