@@ -81,10 +81,9 @@ def _first_stage(vae: Mapping[str, Any]) -> Recipe:
         "ch": widths[0],
         "ch_mult": [width // widths[0] for width in widths],
         "num_res_blocks": vae["layers_per_block"],
+        "quant_conv": vae.get("use_quant_conv", True),
     }
     params = {"embed_dim": vae["latent_channels"], "ddconfig": ddconfig}
-    if not vae.get("use_quant_conv", True):
-        params["quant_conv"] = False
     return {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params}
 
 

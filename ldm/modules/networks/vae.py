@@ -16,6 +16,7 @@ class DDConfig(TypedDict):
     resolution    side of the pictures that it was made for, in pixels; says where `attn_resolutions` lie
     ch, ch_mult   width, and its factor at each level; every level after the first halves the resolution
     double_z      the encoder gives mean and log-variance
+    quant_conv    there are 1x1 convolutions before and after a latent (true); Stable Diffusion 3 has none
     """
 
     z_channels: int
@@ -28,10 +29,11 @@ class DDConfig(TypedDict):
     double_z: NotRequired[bool]
     attn_resolutions: NotRequired[list[int]]
     dropout: NotRequired[float]
+    quant_conv: NotRequired[bool]
 
 
-def library_config(ddconfig: DDConfig, embed_dim: int, quant_conv: bool = True) -> dict[str, Any]:
-    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`, with or without the convolutions around a latent.
+def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
+    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`.
 
     Raises `Fault` CFG03 for a key that is missing or unknown, and for what the library cannot express.
     """
@@ -54,8 +56,8 @@ def library_config(ddconfig: DDConfig, embed_dim: int, quant_conv: bool = True) 
         "block_out_channels": [ddconfig["ch"] * factor for factor in ddconfig["ch_mult"]],
         "layers_per_block": ddconfig["num_res_blocks"],
         "norm_num_groups": 32,
-        "use_quant_conv": quant_conv,
-        "use_post_quant_conv": quant_conv,
+        "use_quant_conv": ddconfig.get("quant_conv", True),
+        "use_post_quant_conv": ddconfig.get("quant_conv", True),
     }
 
 

@@ -28,6 +28,7 @@ SD: dict[str, Any] = {
 }
 DEMO = SD | {"resolution": 32, "ch": 32, "ch_mult": [1, 2, 2], "num_res_blocks": 1}
 TINY = DEMO | {"ch_mult": [1, 1]}
+BARE = {"quant_conv": False}
 
 
 def build(ddconfig: dict[str, Any], **options: Any) -> AutoencoderKL:
@@ -52,20 +53,20 @@ def test_stable_diffusions_keys_and_shapes_are_exact() -> None:
 
 def test_stable_diffusion_3s_has_16_channels_and_no_convolutions_around_a_latent() -> None:
     with torch.device("meta"):
-        model = AutoencoderKL(SD | {"z_channels": 16}, 16, from_scratch=True, quant_conv=False)  # type: ignore[arg-type]
+        model = AutoencoderKL(SD | {"z_channels": 16} | BARE, 16, from_scratch=True)  # type: ignore[arg-type]
     assert sum(p.numel() for p in model.parameters()) == 83_819_683
     assert len(on_disk(model)) == 244 and not any("quant_conv" in key for key in on_disk(model))
 
 
 def test_without_these_convolutions_moments_are_the_encoders(tmp_path: Path) -> None:
-    model = build(TINY, quant_conv=False)
+    model = build(TINY | BARE)
     x = torch.linspace(-1, 1, 3 * 8 * 8).view(1, 3, 8, 8)
     with torch.no_grad():
         moments = model.encode_moments(x)
         assert torch.equal(moments, model.network.encoder(x))
         assert torch.equal(model.decode(moments[:, :4]), model.network.decode(moments[:, :4]).sample)
     write_safetensors(tmp_path / "vae.safetensors", on_disk(model))
-    again = build(TINY, quant_conv=False, from_scratch=False, ckpt_path=str(tmp_path / "vae.safetensors"))
+    again = build(TINY | BARE, from_scratch=False, ckpt_path=str(tmp_path / "vae.safetensors"))
     assert equal(on_disk(model), on_disk(again))
 
 
