@@ -34,7 +34,6 @@ COVERED_BY = {
     "ldm.models.diffusion.latent_mask": "tests/unit/ldm/models/test_latent_mask.py",
     "ldm.models.diffusion.picture_size": "tests/unit/ldm/models/diffusion/test_ddpm.py",
     "ldm.models.diffusion.published": "tests/unit/ldm/families/test_flow_marks.py",
-    "ldm.models.diffusion.latent_scale": "tests/unit/ldm/models/diffusion/test_ddpm.py",
     "ldm.models.first_stage": "tests/unit/ldm/models/test_autoencoder.py",
     "ldm.models.model_parts": "tests/unit/lun/run/test_plan.py",
     "ldm.models.restoring": "tests/unit/lun/sample/test_pictures.py",

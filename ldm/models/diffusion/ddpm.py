@@ -1,6 +1,5 @@
 """DDPM in pixel space and LatentDiffusion: what is noised, what it is told, and what is logged."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from ldm.models.diffusion import initial_weights as weights
 from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
-from ldm.models.diffusion.latent_scale import measure_scale_factor
+from ldm.models.diffusion.latent_scale import Factor, ScalesLatents, measure_scale_factor
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
@@ -200,11 +199,12 @@ class DDPM(TrainedModel, DrawsPictures):
         self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
 
 
-class LatentDiffusion(DDPM):
+class LatentDiffusion(DDPM, ScalesLatents):
     """A diffusion model of an autoencoder's latents, told by captions (Rombach et al. 2022, arXiv 2112.10752).
 
-    scale_factor   multiplies the first stage's latents so that they have about unit variance; `scale_by_std` measures
-                   it on the first batch instead
+    scale_factor   multiplies the first stage's latents so that they have about unit variance: one number, or one for
+                   each channel; `scale_by_std` measures it on the first batch instead
+    shift_factor   is subtracted from them before, likewise
     cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
     ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
                    2022, arXiv 2207.12598)
@@ -212,7 +212,6 @@ class LatentDiffusion(DDPM):
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
-    scale_factor: Tensor
     first_stage_model: Any  # encode_moments(x) and decode(z)
     cond_stage_model: Any  # a list of captions to Conditioning
 
@@ -224,7 +223,8 @@ class LatentDiffusion(DDPM):
         cond_stage_trainable: bool = False,
         cond_stage_lr_multiple: float = 1.0,
         ucg_rate: float = 0.0,
-        scale_factor: float = 1.0,
+        scale_factor: Factor = 1.0,
+        shift_factor: Factor = 0.0,
         scale_by_std: bool = False,
         channels: int = 4,
         mask: Mask | None = None,
@@ -238,9 +238,7 @@ class LatentDiffusion(DDPM):
         self.cond_stage_trainable = cond_stage_trainable
         self.cond_stage_lr_multiple = cond_stage_lr_multiple
         self.ucg_rate = ucg_rate
-        # CompVis stores the factor exactly when it was measured; NaN means not yet.
-        factor = torch.tensor(math.nan if scale_by_std else scale_factor)
-        self.register_buffer("scale_factor", factor, persistent=scale_by_std)
+        self.set_scale(scale_factor, shift_factor, channels, measured=scale_by_std)
 
     def part_recipes(self) -> dict[str, Part]:
         first_stage = weights.without_loss(self.first_stage_config)
@@ -294,11 +292,11 @@ class LatentDiffusion(DDPM):
             moments = self.first_stage_model.encode_moments(super().encode(batch, draws)).contiguous()
         mean, log_variance = moments.chunk(2, dim=1)
         noise = draws.normal("first_stage", mean.shape[1:]).to(mean)
-        return (mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise) * self.scale_factor
+        return self.scaled(mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise)
 
     @torch.no_grad()
     def decode(self, x0: Tensor) -> Tensor:
-        return self.first_stage_model.decode(x0 / self.scale_factor)
+        return self.first_stage_model.decode(self.unscaled(x0))
 
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
         pixels = self._pixels((x0.shape[-2], x0.shape[-1]))

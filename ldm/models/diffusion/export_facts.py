@@ -8,6 +8,7 @@ from torch import nn
 from ldm.diffusion.prediction_names import LIBRARY_NAMES
 from ldm.families.facts import Facts
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
+from ldm.models.diffusion.latent_scale import library_scale
 from ldm.util import setting_of
 
 
@@ -15,14 +16,17 @@ def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     """The facts of `model`; `networks` are those of its `part_recipes` that were built, if only without memory."""
     configs = {"unet": networks.get("UNet"), "vae": networks.get("first stage")}
     latent = model if isinstance(model, LatentDiffusion) else None
-    factor = float(latent.scale_factor) if latent else None
+    scale = library_scale(latent) if latent else {}
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
+    known = {name: config for name, network in configs.items() if (config := _library_config(network))}
+    if "vae" in known:
+        known["vae"] |= scale
     return Facts(
         prediction=LIBRARY_NAMES[model.objective.prediction],
         scheduler=model.objective.path.scheduler_settings(),
-        configs={name: config for name, network in configs.items() if (config := _library_config(network))},
+        configs=known,
         resolution=model.image_size * pixels,
-        scale_factor=factor if factor is None or factor == factor else None,
+        scale_factor=scale.get("scaling_factor"),
         unconditional=setting_of(latent.cond_stage_config, "unconditional") if latent else None,
     )
 

@@ -21,12 +21,13 @@ class Surrounded(Protocol):
     first_stage_key: str
     first_stage_model: Any
     image_size: int
-    scale_factor: Tensor
 
     @property
     def device(self) -> torch.device: ...
 
     def draws(self, batch: Mapping[str, Any]) -> BatchDraws: ...
+
+    def scaled(self, z: Tensor) -> Tensor: ...
 
 
 def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor:
@@ -51,4 +52,4 @@ def nothing_around(model: Surrounded, count: int) -> Tensor:
 @torch.no_grad()
 def _joined(model: Surrounded, pictures: Tensor, masks: Tensor) -> Tensor:
     mean = model.first_stage_model.encode_moments(pictures).chunk(2, dim=1)[0]
-    return torch.cat([F.interpolate(masks, mean.shape[-2:]), mean * model.scale_factor], dim=1)
+    return torch.cat([F.interpolate(masks, mean.shape[-2:]), model.scaled(mean)], dim=1)

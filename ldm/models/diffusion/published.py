@@ -17,6 +17,7 @@ from ldm.families.text_encoders import Encoder
 from ldm.files.load import load_part
 from ldm.keys.split_checkpoint import split_parts
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.models.diffusion.latent_scale import scale_of_library
 from ldm.util import Recipe
 
 
@@ -28,6 +29,9 @@ def build_published(model: Model) -> LatentDiffusion:
     family = _require_whole(model)
     pixels = side(model) or 512
     vae = {**model.latent.config(model.first_stage), **model.facts.configs.get("vae", {})}
+    if model.facts.scale_factor is not None:
+        vae["scaling_factor"] = model.facts.scale_factor
+    scale, shift = scale_of_library(vae)
     built = LatentDiffusion(
         first_stage_config=_first_stage(vae),
         cond_stage_config=_cond_stage(model, family),
@@ -35,7 +39,8 @@ def build_published(model: Model) -> LatentDiffusion:
         image_size=pixels // 2 ** (len(vae["block_out_channels"]) - 1),
         channels=vae["latent_channels"],
         objective=family.objective(model.facts),
-        scale_factor=model.facts.scale_factor or vae["scaling_factor"],
+        scale_factor=scale,
+        shift_factor=shift,
         mask=RandomRectangles() if model.inpaints else None,
     )
     parts = built.part_recipes()
