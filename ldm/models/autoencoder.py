@@ -22,6 +22,7 @@ from ldm.models.model_parts import ForwardUnit, TrainingPlan
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.vae import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
+from ldm.training.groups import Group
 from ldm.training.rules import Rule
 from ldm.training.window import Micro, advance, mean_of, still
 from ldm.util import Recipe, instantiate_from_config
@@ -180,9 +181,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def configure_optimizers(self) -> Any:
         """The generator's optimizer and the discriminator's, by the same recipes."""
         assert self.loss is not None
-        configured = [super().configure_optimizers(), self.configure_optimizer([*self.loss.discriminator.parameters()])]
-        if self.scheduler_config is None:
-            return configured
+        judge = Group("discriminator", {}, [*self.loss.discriminator.parameters()])
+        configured = [super().configure_optimizers(), self.configure_optimizer([judge])]
         return [one["optimizer"] for one in configured], [one["lr_scheduler"] for one in configured]
 
     def optimized_weights(self) -> dict[str, nn.Parameter]:

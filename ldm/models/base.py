@@ -93,6 +93,7 @@ class TrainedModel(OptimizedModel):
         self.seed, self.learning_rate, self.resumed = run.seed, run.learning_rate, run.resumed
         if self.scheduler_config is not None:
             self.scheduler_config = with_horizon(self.scheduler_config, run.max_steps)
+        self.training_rules = [rule.with_horizon(run.max_steps) for rule in self.training_rules]
         for name in self.by_hand:
             if run.trainer.get(name) is not None:
                 setattr(self, name, run.trainer[name])
@@ -268,7 +269,7 @@ class TrainedModel(OptimizedModel):
         rest = self.from_disk(rest)
         checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
-        leave_out_idle(checkpoint, self, self.parameter_groups)
+        leave_out_idle(checkpoint, self, self.trained_groups)
         self._stored_settings = checkpoint.get("optimizer_settings", [])
         if self.model_ema is not None:  # strategies that restore after set-up built it already
             self._build_ema()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
-from ldm.training.groups import require_settings
+from ldm.training.groups import Group, require_settings
 from ldm.training.rules import WHERE as RULES
 from ldm.training.schedule import WHERE, Factors, factors_of, finished_at, longer
 from ldm.util import Recipe, instantiate_from_config
@@ -23,20 +24,15 @@ CHEAP = ("torch.optim.", "ldm.", "schedulefree.", "prodigyopt.", "transformers.o
 
 def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
     """Raise the `Fault` with which a run of `max_steps` steps would begin for settings that cannot be."""
-    number, free = nn.Parameter(torch.zeros(1)), False
+    number = nn.Parameter(torch.zeros(1))
     with _in_silence():
-        if _is_cheap(model.optimizer_config):
-            optimizer = instantiate_from_config(model.optimizer_config, [number], lr=model.learning_rate)
-            target = str(model.optimizer_config["target"])
-            require_settings([rule.settings for rule in model.training_rules], optimizer.defaults, target)
-            free = is_schedule_free(optimizer)
-            if free and any("until" in rule.settings for rule in model.training_rules):
-                raise _two_schedules(model.optimizer_config, f"{RULES}.*.until")
-        _require_effect(model)
-        if model.scheduler_config is not None and _is_cheap(model.scheduler_config):
-            factors = factors_of(model.scheduler_config, [model.learning_rate])
+        free = _is_cheap(model.optimizer_config) and _rehearse_optimizer(
+            model, _groups(model) or [Group("", {}, [number])]
+        )
+        for where, recipe in _schedules(model):
+            factors = factors_of(recipe, [model.learning_rate])
             if free and _falls(factors, max_steps):
-                raise _two_schedules(model.optimizer_config, WHERE)
+                raise _two_schedules(model.optimizer_config, where)
         if model.use_ema and _is_cheap(model.ema_config):
             length = {"total_steps": max_steps if max_steps > 0 else None, "examples_per_step": global_batch}
             instantiate_from_config(model.ema_config, {"number": number}, **length)
@@ -53,20 +49,47 @@ def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:
         log.warning("  fix:   %s, or %s=null for a constant rate", longer(model.scheduler_config, max_steps), WHERE)
 
 
+def _schedules(model: TrainedModel) -> Iterator[tuple[str, Recipe]]:
+    """Where the run's schedule and those of rules stand, and the schedules."""
+    ruled = ((f"{rule.where}.schedule", rule.settings.get("schedule")) for rule in model.training_rules)
+    for where, recipe in ((WHERE, model.scheduler_config), *ruled):
+        if recipe is not None and _is_cheap(recipe):
+            yield where, recipe
+
+
 def _falls(factors: Factors, max_steps: int) -> bool:
     looked_at = [factors(max_steps * part // 16)[0] for part in range(17)] if max_steps > 0 else [1.0]
     return looked_at[-1] < max(looked_at)
 
 
-def _require_effect(model: TrainedModel) -> None:
-    """Raise the `Fault` of a rule, or of adapters, that would do nothing to these networks, built without memory."""
-    if not model.training_rules and model.adapter_config is None:
-        return
+def _groups(model: TrainedModel) -> list[Group]:
+    """The groups that will train, of networks built without memory, a small parameter for each number of axes in them.
+
+    Raises the `Fault` of a rule, or of adapters, that would do nothing.
+    """
     try:
-        model.training_plan()
+        planned = model.training_plan().groups
     except Fault as fault:
         if not fault.id.startswith("MOD"):  # what a network lacks is told where weights are asked for
             raise
+        return []
+    axes = [sorted({weight.ndim for weight in group.parameters}) for group in planned]
+    return [
+        replace(group, parameters=[nn.Parameter(torch.zeros((1,) * number)) for number in numbers])
+        for group, numbers in zip(planned, axes, strict=True)
+    ]
+
+
+def _rehearse_optimizer(model: TrainedModel, groups: list[Group]) -> bool:
+    """Build the optimizer of these groups; whether it is schedule-free."""
+    given = [group.for_optimizer(model.learning_rate) for group in groups]
+    optimizer = instantiate_from_config(model.optimizer_config, given, lr=model.learning_rate)
+    rules = [rule.settings for rule in model.training_rules]
+    require_settings(rules, optimizer.defaults, str(model.optimizer_config["target"]))
+    free = is_schedule_free(optimizer)
+    if free and any("until" in settings for settings in rules):
+        raise _two_schedules(model.optimizer_config, f"{RULES}.*.until")
+    return free
 
 
 def _two_schedules(recipe: Recipe, where: str) -> Fault:

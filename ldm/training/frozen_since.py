@@ -7,13 +7,12 @@ from typing import Any
 
 from torch import nn
 
+from ldm.training.groups import Group
+
 log = logging.getLogger(__name__)
 
-Groups = list[Any]
-"""What an optimizer gets: parameters, or groups of them with settings of their own."""
 
-
-def leave_out_idle(checkpoint: dict[str, Any], model: nn.Module, groups: Callable[[], Groups]) -> None:
+def leave_out_idle(checkpoint: dict[str, Any], model: nn.Module, groups: Callable[[], Sequence[Group]]) -> None:
     """Drop what a checkpoint's optimizer keeps of tensors that are `idle`, where it was saved as they still trained.
 
     Optimizers keep tensors by number, so that names are those of the groups of that time: `groups()` while the idle
@@ -24,7 +23,7 @@ def leave_out_idle(checkpoint: dict[str, Any], model: nn.Module, groups: Callabl
     if not idle or len(settings) != 1 or len(states) != 1:
         return
     with training(list(idle.values())):
-        then = members(groups())
+        then = [group.parameters for group in groups()]
     if settings[0]["sizes"] != [len(group) for group in then]:
         return
     left_out = {id(parameter) for parameter in idle.values()}
@@ -58,11 +57,6 @@ def training(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
     finally:
         for parameter in parameters:
             parameter.requires_grad_(False)
-
-
-def members(groups: Groups) -> list[list[nn.Parameter]]:
-    """The parameters of each group, one group where parameters are given without any."""
-    return [group["params"] for group in groups] if isinstance(groups[0], dict) else [groups]
 
 
 def without(state: dict[str, Any], kept: Sequence[Sequence[bool]]) -> dict[str, Any]:

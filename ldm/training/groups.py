@@ -1,15 +1,17 @@
 """From rules to an optimizer's groups: which parameters train, together with which, with which settings."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ldm.ema.model_weights import canonical_name
 from ldm.errors import Fault
 from ldm.training.rules import OURS, WHERE, Multiple, Rule, Settings
+from ldm.training.schedule import GroupSchedule
+from ldm.util import Recipe, is_recipe
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,18 @@ class Group:
         rate = {"lr": self.rate(learning_rate)} if "lr" in self.settings else {}
         return {"params": self.parameters, **rate, **own}
 
-    def last_step(self, total_steps: int) -> int | None:
-        """The step from which on its rate is 0; None without an `until`.
+    def schedule(self, schedule: Recipe | None, length: Callable[[], int]) -> GroupSchedule:
+        """How its rate moves where the run's schedule is `schedule`, and `length()` its steps (-1 without a limit).
 
         Raises `Fault` CFG03 for a share of a run without a length.
         """
+        return GroupSchedule(self.settings.get("schedule", schedule), self._last_step(length))
+
+    def _last_step(self, length: Callable[[], int]) -> int | None:
         until: int | float | None = self.settings.get("until")
         if not isinstance(until, float):
             return until
-        if total_steps < 1:
+        if (total_steps := length()) < 1:
             why = "only a time limit ends this run"
             raise Fault("CFG03", f"until: {until:.0%} needs to know how long the run is", where=WHERE, why=why)
         return round(until * total_steps)
@@ -111,20 +116,20 @@ def named_weights(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
     return found
 
 
-def decide(trains: Mapping[str, bool], rules: Sequence[Rule], idle: Set[str] = frozenset()) -> Decision:
+def decide(weights: Mapping[str, Tensor], rules: Sequence[Rule], idle: Set[str] = frozenset()) -> Decision:
     """Settings of every parameter.
 
-    trains  those that there are, and whether each trains where no rule says so
-    idle    those that no loss reaches, so that they never train: without a gradient they would still decay
+    weights  those that there are; where no rule says so, they train if they require a gradient
+    idle     those that no loss reaches, so that they never train: without a gradient they would still decay
 
     Raises `Fault` CFG08 for a rule that somebody wrote, or a setting of it, that has no effect.
     """
     settings: dict[str, Settings] = {}
     labels: dict[str, str] = {}
     effects = _Effects(rules)
-    for name, by_itself in trains.items():
-        own, sources = effects.settings_of(name)
-        own.setdefault("train", by_itself)
+    for name, weight in weights.items():
+        own, sources = effects.settings_of(name, weight.ndim)
+        own.setdefault("train", weight.requires_grad)
         settings[name] = own
         if name in idle:
             own["train"] = False
@@ -132,7 +137,7 @@ def decide(trains: Mapping[str, bool], rules: Sequence[Rule], idle: Set[str] = f
         if own["train"]:
             labels[name] = " + ".join(dict.fromkeys(rules[i].name for key, i in sources.items() if key != "train"))
         effects.count({key: index for key, index in sources.items() if own["train"] or key == "train"})
-    effects.require(list(trains))
+    effects.require(list(weights))
     return Decision(settings, labels)
 
 
@@ -146,12 +151,12 @@ class _Effects:
         self._effective: set[tuple[int, str]] = set()
         self._earlier: dict[tuple[int, str], dict[str, None]] = {}
 
-    def settings_of(self, name: str) -> tuple[dict[str, Any], dict[str, int]]:
-        """The settings of one parameter, and the number of the rule that each comes from."""
+    def settings_of(self, name: str, axes: int) -> tuple[dict[str, Any], dict[str, int]]:
+        """The settings of one parameter of so many axes, and the number of the rule that each comes from."""
         own: dict[str, Any] = {}
         sources: dict[str, int] = {}
         for index, rule in enumerate(self._rules):
-            if not rule.selects(name):
+            if not rule.selects(name) or (rule.axes and axes not in rule.axes):
                 continue
             self._matched[index].append(name)
             for key, value in rule.settings.items():
@@ -177,7 +182,8 @@ class _Effects:
         what = f"the rule {rule.name} has no effect with {key}: {_written(key, rule.settings[key])}"
         matched = self._matched[index]
         if not matched:
-            what = f"the rule {rule.name} matches no parameter that can train"
+            axes = f" of {' or '.join(map(str, rule.axes))} axes" if rule.axes else ""
+            what = f"the rule {rule.name} matches no parameter{axes} that can train"
             why = f"they have names such as {', '.join([*names[:1], *names[len(names) // 2 :][:1], *names[-1:]])}"
             return Fault("CFG08", what, where=rule.where, why=why, fix="another glob, or leave the rule out")
         why = f"it matches {len(matched)} parameters, first {matched[0]}; "
@@ -201,4 +207,6 @@ def require_settings(groups: Sequence[Settings], defaults: Mapping[str, Any], op
 def _written(name: str, value: Any) -> str:
     if isinstance(value, Multiple):
         return f"{value.factor:g}x"
+    if is_recipe(value):
+        return str(value["target"]).rpartition(".")[2]
     return f"{value:.0%}" if name == "until" and isinstance(value, float) else str(value).lower()

@@ -1,6 +1,6 @@
 """A model's optimizer: what it trains, in which groups, at which rates, and how those move."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule
@@ -46,7 +46,7 @@ class OptimizedModel(LightningModule):
         self._decision = NOTHING_DECIDED
         self._settings: list[Settings] = []
         self._stored_settings: list[Settings] = []
-        self._group_labels: list[str] = []
+        self._group_labels: list[list[str]] = []
 
     # What trains
 
@@ -73,11 +73,8 @@ class OptimizedModel(LightningModule):
         unread = [module for network in networks.values() for module in getattr(network, "idle", list)()]
         idle = {id(weight) for module in unread for weight in module.parameters()}
         weights = named_weights(networks)
-        decision = decide(
-            {name: weight.requires_grad for name, weight in weights.items()},
-            [*rules, *self.default_rules()],
-            idle={name for name, weight in weights.items() if id(weight) in idle},
-        )
+        nowhere = {name for name, weight in weights.items() if id(weight) in idle}
+        decision = decide(weights, [*rules, *self.default_rules()], idle=nowhere)
         if self.training_rules and not any(own["train"] for own in decision.settings.values()):
             raise Fault("CFG08", "the rules freeze everything", where=WHERE, fix="leave one of them out")
         decision.apply(weights)
@@ -98,39 +95,30 @@ class OptimizedModel(LightningModule):
     # Optimizer and schedule
 
     def setup(self, stage: str) -> None:
-        self._settings = []
+        self._settings, self._group_labels = [], []
 
     def configure_optimizers(self) -> Any:
-        return self.configure_optimizer(self.parameter_groups(), self.trained_groups())
+        return self.configure_optimizer(self.trained_groups())
 
-    def parameter_groups(self) -> list[Any]:
-        """What the optimizer gets: parameters, or groups of them with settings of their own."""
-        groups = self.trained_groups()
-        if len(groups) == 1 and not groups[0].settings:
-            return groups[0].parameters
-        return [group.for_optimizer(self.learning_rate) for group in groups]
-
-    def configure_optimizer(self, parameters: list[Any], groups: list[Group] | None = None) -> Any:
-        """One optimizer by `optimizer_config` for parameters or groups of them, and its schedule if there is one.
-
-        groups  the `trained_groups` that `parameters` were made of, if they were
+    def configure_optimizer(self, groups: Sequence[Group]) -> dict[str, Any]:
+        """One optimizer by `optimizer_config` for these groups, and what moves their rates, constant ones too.
 
         Raises `Fault` RES05 if the state of a resumed checkpoint is that of another optimizer, CFG03 for a setting of a
         rule that it does not have.
         """
-        groups = groups or []
-        optimizer = instantiate_from_config(self.optimizer_config, parameters, lr=self.learning_rate)
+        given = [group.for_optimizer(self.learning_rate) for group in groups]
+        optimizer = instantiate_from_config(self.optimizer_config, given, lr=self.learning_rate)
         require_settings([one.settings for one in groups], optimizer.defaults, self.optimizer_config["target"])
         names = {id(weight): name for name, weight in self.optimized_weights().items()}
         self._settings.append(settings_of(optimizer, names))
         require_same_kind(self._stored_settings, self._settings)
-        self._group_labels = [group.label for group in groups] or self._group_labels
-        shares = any(isinstance(group.settings.get("until"), float) for group in groups)
-        ends = [group.last_step(self.trainer.max_steps if shares else 0) for group in groups]
-        if self.scheduler_config is None and not any(ends):
-            return {"optimizer": optimizer}
-        schedule = schedule_for(optimizer, self.scheduler_config, ends)
+        self._group_labels.append([group.label for group in groups])
+        schedule = schedule_for(optimizer, [group.schedule(self.scheduler_config, self._length) for group in groups])
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _length(self) -> int:
+        """Steps of the run; -1 where only a time limit ends it."""
+        return int(self.trainer.max_steps)
 
     def on_train_start(self) -> None:
         """Settings that were changed for a resume take effect: with its state an optimizer got the old ones back."""
@@ -143,10 +131,10 @@ class OptimizedModel(LightningModule):
             optimizer.train()
 
     def current_rates(self) -> dict[str, float]:
-        """Learning rates of the step at work: `lr_abs` of the first group, `lr/NAME` of each where rules made them."""
+        """Learning rates of the step at work: `lr_abs` of the first group, of several each `lr/NAME`."""
         groups: list[dict[str, Any]] = self.trainer.optimizers[0].param_groups
         rates = {"lr_abs": groups[0]["lr"]}
-        if self.training_rules and len(groups) > 1:
-            named = zip(self._group_labels, groups, strict=True)
+        if len(groups) > 1:
+            named = zip(self._group_labels[0], groups, strict=True)
             rates |= {f"lr/{label or 'others'}": group["lr"] for label, group in named}
         return rates

@@ -3,6 +3,8 @@
 import bisect
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +21,14 @@ from ldm.util import Recipe, instantiate_from_config, is_recipe
 WHERE = "model.params.scheduler_config"
 Factors = Callable[[int], Sequence[float]]
 """Optimizer step -> the factor on the learning rate of each group."""
+
+
+@dataclass(frozen=True)
+class GroupSchedule:
+    """How the rate of a group moves: by the schedule of a recipe, or not at all, and from step `end` on it is 0."""
+
+    schedule: Recipe | None = None
+    end: int | None = None
 
 
 class Simulated:
@@ -63,8 +73,8 @@ def is_torch_schedule(target: Any) -> bool:
     return inspect.isclass(target) and issubclass(target, LRScheduler)
 
 
-def with_horizon(recipe: Recipe, max_steps: int) -> Recipe:
-    """A schedule's recipe with `total_steps` where its signature has one and its params do not say it.
+def with_horizon(recipe: Recipe, max_steps: int, where: str = WHERE) -> Recipe:
+    """The recipe of a schedule that stands at `where`, with `total_steps` if its signature has one and nobody says it.
 
     The horizon belongs to the run's first start: it is stored with the configuration and kept when a run goes on.
     Raises `Fault` CFG03 where `max_steps` is -1, since only a time limit ends the run.
@@ -76,24 +86,25 @@ def with_horizon(recipe: Recipe, max_steps: int) -> Recipe:
             raise Fault(
                 "CFG03",
                 f"{recipe['target']} needs to know how long the run is",
-                where=WHERE,
+                where=where,
                 why="only a time limit ends this run",
-                fix=f"{WHERE}.params.total_steps=10000",
+                fix=f"{where}.params.total_steps=10000",
             )
         params["total_steps"] = max_steps
     return {**recipe, "params": params}
 
 
-def schedule_for(optimizer: Optimizer, recipe: Recipe | None, ends: Sequence[int | None] = ()) -> LambdaLR:
-    """What moves the rates of a new optimizer's groups after each step.
-
-    ends  for each group the step from which on its rate is 0, or None
-    """
-    rates = [float(group["lr"]) for group in optimizer.param_groups]
-    factors = factors_of(recipe, rates) if recipe is not None else lambda step: [1.0] * len(rates)
-    each = enumerate(ends or [None] * len(rates))
+def schedule_for(optimizer: Optimizer, schedules: Sequence[GroupSchedule]) -> LambdaLR:
+    """What moves the rates of a new optimizer's groups, each by its own schedule, after each step."""
+    moves: list[Callable[[int], float]] = [lambda step: 1.0] * len(schedules)
+    for number, one in enumerate(schedules):
+        alike = [index for index, other in enumerate(schedules) if other.schedule == one.schedule]
+        if one.schedule is not None and alike[0] == number:
+            factors = factors_of(one.schedule, [float(optimizer.param_groups[index]["lr"]) for index in alike])
+            for place, index in enumerate(alike):
+                moves[index] = partial(_factor_of, factors, place)
     # Bare functions: LambdaLR would store a schedule object's fields and bring them back over changed settings.
-    return LambdaLR(optimizer, [_of_group(factors, index, end) for index, end in each])
+    return LambdaLR(optimizer, [_ended(move, one.end) for move, one in zip(moves, schedules, strict=True)])
 
 
 def set_rates(
@@ -130,8 +141,12 @@ def longer(recipe: Recipe, max_steps: int) -> str:
     return f"{WHERE}.params.total_steps={max_steps}" if "total_steps" in names else f"a longer one in {WHERE}.params"
 
 
-def _of_group(factors: Factors, index: int, end: int | None) -> Callable[[int], float]:
-    return lambda step: factors(step)[index] if end is None or step < end else 0.0
+def _factor_of(factors: Factors, place: int, step: int) -> float:
+    return factors(step)[place]
+
+
+def _ended(move: Callable[[int], float], end: int | None) -> Callable[[int], float]:
+    return lambda step: move(step) if end is None or step < end else 0.0
 
 
 def _over(optimizer: Optimizer, recipe: Recipe) -> LRScheduler:

@@ -87,7 +87,7 @@ def slot_of_parameter(name: str, otherwise: Slot) -> Slot:
     """The slot that a parameter's name says: what ends in `config` is built, and completed, by its owner."""
     if name == "optimizer_config":
         return OPTIMIZER
-    if name == "scheduler_config":
+    if name in ("scheduler_config", "schedule"):
         return SCHEDULE
     return OWNED if name.endswith("config") else otherwise
 

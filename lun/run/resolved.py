@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.models.run_context import RunContext
+from ldm.training.rules import recipe_with_horizon
 from ldm.training.schedule import with_horizon
 from lun.data.order.position_sampler import Window
 from lun.run.length import Length
@@ -46,8 +47,10 @@ def window_of(execution: Execution, batch_size: int) -> Window:
 def resolve(config: Mapping[str, Any], execution: Execution, window: Window, length: Length, seed: int) -> ResolvedRun:
     """Fill in what the run decides. Raises `Fault` CFG03 for a schedule that needs a length which there is not."""
     model = dict(config["model"])
-    params = model.get("params") or {}
-    if scheduler := params.get("scheduler_config"):
-        model["params"] = {**params, "scheduler_config": with_horizon(scheduler, length.max_steps)}
+    params = dict(model.get("params") or {})
+    for name, settle in (("scheduler_config", with_horizon), ("training_config", recipe_with_horizon)):
+        if params.get(name):
+            params[name] = settle(params[name], length.max_steps)
+    model["params"] = params
     rate = scaled_rate(*rate_of(model), window.global_batch)
     return ResolvedRun({**config, "seed": seed, "model": model}, execution, window, length, seed, rate)

@@ -1,5 +1,6 @@
 """Rules over the names of parameters: what trains, in which group of the optimizer, with which settings."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ from support.models import tiny_model
 from torch import nn
 
 from ldm.errors import Fault
+from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.models.rehearsal import rehearse
 from ldm.training.groups import Decision, decide, named_weights
 from ldm.training.rules import Multiple, Rules
 
 RULES = "ldm.training.rules.Rules"
+COLOURS: Any = {"in_channels": 3, "out_ch": 3}
 NAMES = dict.fromkeys(["unet.norm.bias", "unet.attn.weight", "unet.conv.weight", "text_encoder.norm.bias"], True)
 
 
@@ -25,7 +28,8 @@ def ruled(rules: dict[str, Any], **params: Any) -> LatentDiffusion:
 
 
 def decided(trains: dict[str, bool], **rules: Any) -> Decision:
-    return decide(trains, Rules(rules).rules)
+    weights = {name: nn.Parameter(torch.ones(1), requires_grad=each) for name, each in trains.items()}
+    return decide(weights, Rules(rules).rules)
 
 
 def test_for_each_setting_the_first_rule_that_gives_it_holds() -> None:
@@ -88,6 +92,9 @@ def test_a_rule_without_effect_is_refused_by_name(rules: dict[str, Any], named: 
         {"match": "*", "until": 0},
         {"match": "*", "until": "half"},
         {"match": "*", "until": "100%"},
+        {"match": "*", "schedule": "cosine"},
+        {"match": "*", "ndim": "2", "lr": 0.1},
+        {"match": "*", "ndim": [], "lr": 0.1},
     ],
     ids=str,
 )
@@ -182,6 +189,68 @@ def test_until_ends_the_rate_of_a_group_and_of_no_other() -> None:
     configured = model.configure_optimizers()
     schedule = configured["lr_scheduler"]["scheduler"]
     assert [[factor(step) for factor in schedule.lr_lambdas] for step in (2, 3)] == [[1.0, 1.0], [1.0, 0.0]]
+
+
+def test_a_rate_that_ends_without_a_schedule_moves_the_second_optimizer_of_an_autoencoder_too() -> None:
+    rules = {"early": {"match": "encoder.*", "until": 3}}
+    model = AutoencoderKL(
+        {
+            "resolution": 8,
+            "ch": 32,
+            "ch_mult": [1],
+            "num_res_blocks": 1,
+            "z_channels": 4,
+            "out_ch": 3,
+            "in_channels": 3,
+        },
+        embed_dim=4,
+        from_scratch=True,
+        training_config={"target": RULES, "params": {"rules": rules}},
+    )
+    model.loss = SimpleNamespace(discriminator=nn.Linear(1, 1))
+    model.settle_training()
+    optimizers, schedules = model.configure_optimizers()
+    factors = [[factor(3) for factor in one["scheduler"].lr_lambdas] for one in schedules]
+    assert len(optimizers) == 2 and factors == [[0.0, 1.0], [1.0]]
+
+
+def test_a_rule_has_a_schedule_of_its_own_or_none_whatever_that_of_the_run() -> None:
+    falling = {"target": "ldm.lr_scheduler.WarmupLinear"}
+    model = ruled(
+        {
+            "own": {"match": "text_encoder.*", "schedule": {"target": "torch.optim.lr_scheduler.StepLR"}},
+            "flat": {"match": "unet.*.bias", "schedule": None},
+        }
+    )
+    model.training_rules[0].settings["schedule"]["params"] = {"step_size": 2, "gamma": 0.1}
+    model.scheduler_config = falling | {"params": {"total_steps": 4}}
+    model.configure_model()
+    schedule = model.configure_optimizers()["lr_scheduler"]["scheduler"]
+    found = [[round(factor(step), 3) for factor in schedule.lr_lambdas] for step in (0, 2, 3)]
+    assert found == [[1, 1, 1], [0.5, 1, 0.1], [0.25, 1, 0.1]]
+    assert schedule.state_dict()["lr_lambdas"] == [None, None, None]
+
+
+def test_the_schedule_of_a_rule_gets_the_length_of_the_run() -> None:
+    (rule,) = Rules({"own": {"match": "*", "schedule": {"target": "ldm.lr_scheduler.WarmupCosine"}}}).rules
+    settled = {"target": "ldm.lr_scheduler.WarmupCosine", "params": {"total_steps": 70}}
+    assert rule.with_horizon(70).settings["schedule"] == settled
+    with pytest.raises(Fault, match="how long the run is") as told:
+        rule.with_horizon(-1)
+    assert told.value.where == "model.params.training_config.params.rules.own.schedule"
+
+
+def test_a_rule_may_pick_parameters_by_their_number_of_axes() -> None:
+    weights = {f"unet.{axes}": torch.ones((1,) * axes) for axes in (1, 2, 4)}
+    rules = Rules({"wide": {"match": "*", "ndim": [2, 4], "train": True}, "rest": {"match": "*", "train": False}})
+    found = decide(weights, rules.rules)
+    assert {name: own["train"] for name, own in found.settings.items()} == {
+        "unet.1": False,
+        "unet.2": True,
+        "unet.4": True,
+    }
+    with pytest.raises(Fault, match="matches no parameter of 3 or 5 axes"):
+        decide(weights, Rules({"none": {"match": "*", "ndim": [3, 5], "lr": 0.1}}).rules)
 
 
 def test_the_plan_says_what_trains_at_which_rate() -> None:

@@ -16,7 +16,13 @@ CONFIG: dict[str, Any] = {
     "model": {
         "base_learning_rate": 1e-5,
         "scale_lr": "linear",
-        "params": {"scheduler_config": {"target": "ldm.lr_scheduler.WarmupCosine"}},
+        "params": {
+            "scheduler_config": {"target": "ldm.lr_scheduler.WarmupCosine"},
+            "training_config": {
+                "target": "ldm.training.rules.Rules",
+                "params": {"rules": {"one": {"match": "*", "schedule": {"target": "ldm.lr_scheduler.WarmupCosine"}}}},
+            },
+        },
     }
 }
 
@@ -28,7 +34,10 @@ def settled() -> ResolvedRun:
 def test_seed_and_horizon_are_filled_into_a_configuration_of_its_own() -> None:
     before = deepcopy(CONFIG)
     config = settled().config
-    assert config["seed"] == 7 and config["model"]["params"]["scheduler_config"]["params"] == {"total_steps": 900}
+    params = config["model"]["params"]
+    assert config["seed"] == 7 and params["scheduler_config"]["params"] == {"total_steps": 900}
+    (rule,) = params["training_config"]["params"]["rules"].values()
+    assert rule["schedule"]["params"] == {"total_steps": 900}
     assert before == CONFIG
 
 
