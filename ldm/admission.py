@@ -80,15 +80,15 @@ def admitted(path: str) -> Any:
             f"cannot load target {path}",
             why=f"a config may only name objects of {', '.join((*PROJECT, *LIBRARIES, *_granted))}",
         )
-    found = get_obj_from_str(path)
-    if reason := refusal(found):
+    part = get_obj_from_str(path)
+    if reason := refusal(part):
         raise Fault(
             "CFG04",
             f"target {path} is refused",
             why=reason,
             fix=f"write a class or function of your own in {DRAWER} and name that",
         )
-    return found
+    return part
 
 
 def may_import(path: str) -> bool:
@@ -100,18 +100,18 @@ def may_import(path: str) -> bool:
     return not dunder and _lies_in(path, (*PROJECT, *LIBRARIES, *_granted))
 
 
-def refusal(found: Any) -> str | None:
+def refusal(part: Any) -> str | None:
     """Why a configuration may not build the object that a path led to, or None where it may."""
-    home = definition(found)
-    if not callable(found):
+    home = definition(part)
+    if not callable(part):
         return "it is not a class or a function"
     if _lies_in(home, (DRAWER, *_granted)):
         return None
     if not _lies_in(home, (*PROJECT, *LIBRARIES)):
         return f"it is defined in {home.rpartition('.')[0] or home}, which is not among the allowed packages"
-    if is_kind(found, _PARTS) or _MARK in getattr(found, "__dict__", {}):
+    if is_kind(part, _PARTS) or _MARK in getattr(part, "__dict__", {}):
         return None
-    if _lies_in(home, LIBRARIES) and not inspect.isclass(found):
+    if _lies_in(home, LIBRARIES) and not inspect.isclass(part):
         return "it is a function of a library; from libraries only classes can be built"
     return "it is no module, optimizer, schedule, dataset, callback, logger or other part of a training run"
 
@@ -128,30 +128,30 @@ def get_obj_from_str(path: str) -> Any:
     for size in range(len(names) - 1, 0, -1):
         module_name = ".".join(names[:size])
         try:
-            found = importlib.import_module(module_name)
+            value = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
                 continue
             raise
         for name in names[size:]:
-            if not hasattr(found, name):
+            if not hasattr(value, name):
                 raise Fault("CFG04", f"cannot load target {path}", why=f"{module_name} has no attribute {name!r}")
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
     raise Fault("CFG04", f"cannot load target {path}", why=f"there is no module {names[0]!r} on the import path")
 
 
-def definition(found: Any) -> str:
+def definition(value: Any) -> str:
     """The import path at which a class or function was defined, whatever path led to it."""
-    owner = found if inspect.isclass(found) or hasattr(found, "__qualname__") else type(found)
-    bound_to = getattr(found, "__self__", None)
+    owner = value if inspect.isclass(value) or hasattr(value, "__qualname__") else type(value)
+    bound_to = getattr(value, "__self__", None)
     module = getattr(owner, "__module__", None) or getattr(type(bound_to), "__module__", "") or "builtins"
     return f"{module}.{getattr(owner, '__qualname__', '')}"
 
 
-def is_kind(found: Any, kinds: frozenset[str]) -> bool:
+def is_kind(value: Any, kinds: frozenset[str]) -> bool:
     """Whether a class is, or derives from, one of the classes named by import path (nothing is imported to know)."""
-    return inspect.isclass(found) and any(f"{base.__module__}.{base.__qualname__}" in kinds for base in found.__mro__)
+    return inspect.isclass(value) and any(f"{base.__module__}.{base.__qualname__}" in kinds for base in value.__mro__)
 
 
 def _lies_in(path: str, packages: Sequence[str]) -> bool:

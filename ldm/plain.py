@@ -19,11 +19,11 @@ def read_json(path: Path) -> Any:
 
 def read_plain_text(path: Path) -> str:
     """The text of an ordinary file of reasonable size: a pipe would never end. OSError and ValueError as above."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no ordinary file")
-    if found.st_size > LARGEST:
-        raise ValueError(f"it has {found.st_size:,} bytes; {LARGEST:,} are read")
+    if status.st_size > LARGEST:
+        raise ValueError(f"it has {status.st_size:,} bytes; {LARGEST:,} are read")
     return path.read_text(encoding="utf-8-sig")
 
 

@@ -13,8 +13,8 @@ def parse_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _WithoutAliases)
     except (yaml.YAMLError, ArithmeticError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        told = isinstance(error, yaml.YAMLError)
-        raise ValueError(str(error) if told else "it is nested too deeply, or has odd types") from error
+        is_yaml_error = isinstance(error, yaml.YAMLError)
+        raise ValueError(str(error) if is_yaml_error else "it is nested too deeply, or has odd types") from error
 
 
 class _WithoutAliases(yaml.SafeLoader):

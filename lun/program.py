@@ -31,4 +31,4 @@ def _python() -> str:
 
 def _with(python: str, script: str = "main.py") -> Callable[[re.Match[str]], str]:
     script = script if Path(script).name == "main.py" else "main.py"
-    return lambda found: f"{quoted(python)} {quoted(script) if found[1] == 'main.py' else found[1]}"
+    return lambda match: f"{quoted(python)} {quoted(script) if match[1] == 'main.py' else match[1]}"

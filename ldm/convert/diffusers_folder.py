@@ -122,10 +122,10 @@ def scheduler_config(facts: Facts, settings: Mapping[str, Any] = SCHEDULER) -> d
     """diffusers' scheduler on the path of a model, with the `settings` of its family's published models."""
     if is_flow(facts.scheduler):
         return {"_diffusers_version": version("diffusers"), **folder_of_flow(facts.scheduler)}
-    told = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
-    if told.get("rescale_betas_zero_snr"):
-        told["timestep_spacing"] = "trailing"  # so that sampling begins where no signal is left
-    return {"_diffusers_version": version("diffusers"), **settings, **told}
+    known = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
+    if known.get("rescale_betas_zero_snr"):
+        known["timestep_spacing"] = "trailing"  # so that sampling begins where no signal is left
+    return {"_diffusers_version": version("diffusers"), **settings, **known}
 
 
 def _read_denoiser(folder: Path) -> State:
@@ -224,9 +224,9 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
     state = encoder.to_transformers(model.state)
-    told = model.facts.configs.get(encoder.folder, {})
-    told = {key: value for key, value in told.items() if key not in NOT_ARCHITECTURE}
-    config = {**text_config(state, encoder.activation), **told}
+    original = model.facts.configs.get(encoder.folder, {})
+    original = {key: value for key, value in original.items() if key not in NOT_ARCHITECTURE}
+    config = {**text_config(state, encoder.activation), **original}
     kind = CLIPTextModelWithProjection if encoder.projects else CLIPTextModel
     with torch.device("meta"):
         empty = kind(CLIPTextConfig(**config)).state_dict()
@@ -301,8 +301,8 @@ def _on_meta(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict
 def _require_same(state: State, keys: Mapping[str, Tensor], model: Model, what: str) -> State:
     """`state` with 1x1 convolutions as matrices where the network has those, or the other way round."""
     state = {key: fitted(value, keys.get(key)) for key, value in state.items()}
-    if not (found := compare(state, keys)).fits:
-        why = found.render()
+    if not (comparison := compare(state, keys)).fits:
+        why = comparison.render()
         raise Fault("MOD03", f"the {what} in {model.source} is not whole, or not the one that was described", why=why)
     return state
 

@@ -26,9 +26,9 @@ class Evidence:
 def evidence_of(state: State, family: Family, metadata: Mapping[str, Any], path: Path) -> Evidence:
     """The prediction of the UNet among `state`, which was read from the file `path` with `metadata` in its header."""
     zero_snr = ZERO_SNR_MARKER in state or metadata.get("ss_zero_terminal_snr") == "True"
-    told = library_name(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key"))
-    if told:
-        return Evidence(told, "its metadata", True, zero_snr)
+    declared = library_name(metadata.get("modelspec.prediction_type") or metadata.get("modelspec.predict_key"))
+    if declared:
+        return Evidence(declared, "its metadata", True, zero_snr)
     if written := _written_beside(path.with_suffix(".yaml")):
         return Evidence(written, f"{path.with_suffix('.yaml').name} beside it", True, zero_snr)
     if V_MARKER in state:

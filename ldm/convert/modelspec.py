@@ -85,5 +85,5 @@ def _flow(model: Model) -> dict[str, str]:
 
 def _unconditional(model: Model) -> dict[str, str]:
     """In a key of this program, since the standard has none; only where it is not what the family is known for."""
-    told = model.unconditional != model.usual_unconditional
-    return {UNCONDITIONAL: str(model.unconditional)} if told else {}
+    differs = model.unconditional != model.usual_unconditional
+    return {UNCONDITIONAL: str(model.unconditional)} if differs else {}

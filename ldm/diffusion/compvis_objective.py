@@ -51,11 +51,11 @@ def combined_objective(recipe: Recipe | Objective | None, shorthand: Mapping[str
         given["path"] = _filled_path(path or {"target": PATH}, shorthand)
     given["prediction"] = _either(given, "prediction", shorthand, "parameterization", shorthand["parameterization"])
     given["loss"] = _either(given, "loss", shorthand, "loss_type", LOSSES[shorthand["loss_type"]])
-    found = instantiate_from_config({**recipe, "params": given})
-    if not isinstance(found, Objective):
+    objective = instantiate_from_config({**recipe, "params": given})
+    if not isinstance(objective, Objective):
         why = "this place takes an ldm.diffusion.objective.Objective"
         raise Fault("CFG04", f"target {recipe['target']} does not fit here", where=f"{WHERE}.objective", why=why)
-    return found
+    return objective
 
 
 def _filled_path(recipe: Recipe, shorthand: Mapping[str, Any]) -> Recipe:

@@ -18,10 +18,10 @@ class DPMSolver(Walk):
         """x (b, ...) of the next level, from x and the network's output at t."""
         alpha, sigma = self.coefficients(t.item(), x)
         alpha_next, sigma_next = self.coefficients(self.following[t.item()], x)
-        found = x0 = self.x0_at(t.item(), output, x)
+        x0_now = x0 = self.x0_at(t.item(), output, x)
         stride = (alpha_next * sigma / (alpha * sigma_next)).log()  # infinite from pure noise, and to a clean end
         if self.previous is not None:
             x0_before, stride_before = self.previous
-            x0 = torch.where(stride.isinf(), found, found + (stride / stride_before) / 2 * (found - x0_before))
-        self.previous = found, stride
+            x0 = torch.where(stride.isinf(), x0_now, x0_now + (stride / stride_before) / 2 * (x0_now - x0_before))
+        self.previous = x0_now, stride
         return SolverStep(sigma_next / sigma * x + (alpha_next - alpha * sigma_next / sigma) * x0)

@@ -148,9 +148,9 @@ class DDPMPath(nn.Module):
         schedule, start, end = self.schedule
         if schedule not in names:
             return settings | {"trained_betas": self.betas.tolist()}
-        told = {"beta_schedule": names[schedule], "beta_start": start, "beta_end": end}
+        betas = {"beta_schedule": names[schedule], "beta_start": start, "beta_end": end}
         usual = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
-        return settings | {key: value for key, value in told.items() if usual[key] != value}
+        return settings | {key: value for key, value in betas.items() if usual[key] != value}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "DDPMPath":
         # Follow the model to its device, but not to its half precision, which would round the signal-to-noise ratio.

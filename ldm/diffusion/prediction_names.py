@@ -31,5 +31,5 @@ def prediction_named(word: object) -> Prediction | None:
 
 def library_name(word: object) -> PredictionType | None:
     """The same in the words of diffusers' schedulers."""
-    found = prediction_named(word)
-    return LIBRARY_NAMES[found] if found else None
+    prediction = prediction_named(word)
+    return LIBRARY_NAMES[prediction] if prediction else None

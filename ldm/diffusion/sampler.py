@@ -70,8 +70,8 @@ def guided(
     both = uncond.join(cond)
 
     def predict(x_t: Tensor, clock: Tensor) -> Tensor:
-        without, told = network(torch.cat([x_t, x_t]), torch.cat([clock, clock]), both).float().chunk(2)
-        return without + guidance * (told - without)
+        unconditional, conditional = network(torch.cat([x_t, x_t]), torch.cat([clock, clock]), both).float().chunk(2)
+        return unconditional + guidance * (conditional - unconditional)
 
     return predict
 

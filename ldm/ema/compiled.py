@@ -98,8 +98,8 @@ def compiler() -> list[str]:
     """The words of the C compiler: `CC`, else cc, gcc or clang; FileNotFoundError without."""
     given = shlex.split(os.environ.get("CC", ""))
     for words in [given] if given else [["cc"], ["gcc"], ["clang"]]:
-        if found := shutil.which(words[0]):
-            return [found, *words[1:]]
+        if program := shutil.which(words[0]):
+            return [program, *words[1:]]
     raise FileNotFoundError(f"no C compiler ({given[0] if given else 'cc, gcc or clang'})")
 
 

@@ -38,8 +38,8 @@ def unet_config(unet: State, heads: int | None, linear_projection: bool) -> dict
     layers = [depth or 1 for depth in depths[:-1]] + [depths[-1] or middle or 1]
     config["transformer_layers_per_block"] = layers if set(layers) != {1} else 1
     if "label_emb.0.0.weight" in unet:
-        told = unet["label_emb.0.0.weight"].shape[1]
-        config |= {"addition_embed_type": "text_time", "projection_class_embeddings_input_dim": told}
+        input_dim = unet["label_emb.0.0.weight"].shape[1]
+        config |= {"addition_embed_type": "text_time", "projection_class_embeddings_input_dim": input_dim}
         config["addition_time_embed_dim"] = 256
     return config
 
@@ -118,5 +118,5 @@ def _depth(unet: State, place: str) -> int:
 
 
 def _count(keys: Mapping[str, Tensor], pattern: str) -> int:
-    found = re.compile(pattern)
-    return 1 + max((int(match[1]) for key in keys if (match := found.match(key))), default=-1)
+    numbered = re.compile(pattern)
+    return 1 + max((int(match[1]) for key in keys if (match := numbered.match(key))), default=-1)

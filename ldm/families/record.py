@@ -194,9 +194,9 @@ class Family:
     def spec(self, network: State, prediction: PredictionType | None) -> Spec:
         """ModelSpec's name and the side of the pictures for a network that predicts `prediction`."""
         variant = self.variant(network)
-        found = variant.specs.get(prediction, variant.spec) if prediction else variant.spec
-        assert found is not None
-        return found
+        spec = variant.specs.get(prediction, variant.spec) if prediction else variant.spec
+        assert spec is not None
+        return spec
 
     def needs_yaml(self, facts: Facts) -> bool:
         """Whether readers of a single file would have to guess without a YAML beside it."""

@@ -49,18 +49,18 @@ def family_of(network: State, source: str) -> Family:
     if public and public[0][1].spec is None:
         variant = public[0][1]
         raise Fault("MOD03", f"{source} is {variant.title}, which is not converted", why=f"known by: {variant.facts}")
-    found = [family for family, _ in public] or [family for family in families if family.built_like(network)]
-    if not found:
+    matches = [family for family, _ in public] or [family for family in families if family.built_like(network)]
+    if not matches:
         raise Fault(
             "MOD03",
             f"{source} is no {families_in_words()} that is known here",
             why="its UNet has no cross-attention, or names and shapes of another kind of network",
             fix=known_in_words("and autoencoders alone"),
         )
-    if len(found) > 1:
-        names = " and ".join(family.title for family in found)
+    if len(matches) > 1:
+        names = " and ".join(family.title for family in matches)
         raise Fault("MOD03", f"{source} could be {names}", why="both recognise its names and shapes")
-    return found[0]
+    return matches[0]
 
 
 def variant_of(network: State) -> Variant | None:
@@ -96,10 +96,10 @@ def _installed() -> tuple[Family, ...]:
 
 def _load(entry: EntryPoint) -> Family:
     try:
-        found = entry.load()
+        family = entry.load()
     except (ImportError, AttributeError) as error:
         what = f"the family {entry.name} ({entry.value}) cannot be loaded"
         raise Fault("CFG04", what, why=str(error), fix="mend or uninstall the package that names it") from error
-    if not isinstance(found, Family):
+    if not isinstance(family, Family):
         raise Fault("CFG04", f"{entry.value} is no ldm.families.record.Family", fix=f"entry point {entry.name}")
-    return found
+    return family

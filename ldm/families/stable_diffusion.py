@@ -90,22 +90,22 @@ def stable_objective(facts: Facts) -> Objective:
 
     Raises `Fault` MOD03 for a noise schedule that they do not tell.
     """
-    told = facts.scheduler
-    if is_flow(told):
-        return Objective(RectifiedFlow(told.get("num_train_timesteps", 1000), told["flow_shift"]), "flow")
-    schedule = told.get("beta_schedule", "scaled_linear")
-    if "trained_betas" in told or schedule not in SCHEDULES:
+    scheduler = facts.scheduler
+    if is_flow(scheduler):
+        return Objective(RectifiedFlow(scheduler.get("num_train_timesteps", 1000), scheduler["flow_shift"]), "flow")
+    schedule = scheduler.get("beta_schedule", "scaled_linear")
+    if "trained_betas" in scheduler or schedule not in SCHEDULES:
         raise Fault(
             "MOD03",
             "its noise schedule is one that cannot be told from a file",
-            why=f"known are {', '.join(SCHEDULES)}; it says {told.get('beta_schedule', 'a table of its own')}",
+            why=f"known are {', '.join(SCHEDULES)}; it says {scheduler.get('beta_schedule', 'a table of its own')}",
             fix="draw from the run that it came from, whose config describes it",
         )
     path = DDPMPath(
-        timesteps=told.get("num_train_timesteps", 1000),
+        timesteps=scheduler.get("num_train_timesteps", 1000),
         beta_schedule=SCHEDULES[schedule],
-        linear_start=told.get("beta_start", 0.00085),
-        linear_end=told.get("beta_end", 0.012),
+        linear_start=scheduler.get("beta_start", 0.00085),
+        linear_end=scheduler.get("beta_end", 0.012),
         zero_terminal_snr=facts.zero_terminal_snr,
     )
     return Objective(path, prediction_named(facts.prediction) or "eps")

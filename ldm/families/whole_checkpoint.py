@@ -66,8 +66,8 @@ class WholeCheckpoint:
         """{component: its files}; a single file is the component `""`."""
         if not self.path.is_dir():
             return {"": ComponentFiles((self.path,), {})}
-        found = [name for name in COMPONENTS if (self.path / name).is_dir()]
-        return {name: find_source(self.path, name) for name in found} or {"": find_source(self.path, "")}
+        folders = [name for name in COMPONENTS if (self.path / name).is_dir()]
+        return {name: find_source(self.path, name) for name in folders} or {"": find_source(self.path, "")}
 
     @cached_property
     def outline(self) -> Parts:
@@ -120,7 +120,7 @@ class WholeCheckpoint:
         if flow_of_folder(facts):
             return "flow"
         stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
-        return next((found for word in stored if (found := prediction_named(word))), None)
+        return next((prediction for word in stored if (prediction := prediction_named(word))), None)
 
 
 def open_checkpoint(given: str | Path) -> WholeCheckpoint:

@@ -91,8 +91,8 @@ class Snapshot(TensorFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         if self.metadata.get("format") != FORMAT or self.metadata.get("kind") != KIND:
-            found = f"{self.metadata.get('format')}, {self.metadata.get('kind')}"
-            raise Fault("MOD02", f"{path} is not a snapshot of an EMA", why=f"its format is {found}")
+            format = f"{self.metadata.get('format')}, {self.metadata.get('kind')}"
+            raise Fault("MOD02", f"{path} is not a snapshot of an EMA", why=f"its format is {format}")
         try:
             self.about = record_of(About, parse_json(self.metadata["about"]))
             self._exponents = _exponents_in(parse_json(self.metadata["exponents"]))
@@ -135,10 +135,10 @@ def write_snapshot(path: Path, average: Mapping[str, Tensor], base: Mapping[str,
     write_safetensors(path, differences, metadata)
 
 
-def _exponents_in(found: object) -> dict[str, int]:
-    if not fits(found, dict[str, int]) or any(abs(exponent) > LARGEST_EXPONENT for exponent in found.values()):  # type: ignore[attr-defined]
+def _exponents_in(value: object) -> dict[str, int]:
+    if not fits(value, dict[str, int]) or any(abs(exponent) > LARGEST_EXPONENT for exponent in value.values()):  # type: ignore[attr-defined]
         raise ValueError("its exponents are no powers of two")
-    return found  # type: ignore[return-value]
+    return value  # type: ignore[return-value]
 
 
 def _checksum(metadata: Mapping[str, str]) -> str:

@@ -96,17 +96,17 @@ class LazyShardedTensor(Tensor):
 
     def between(self, start: int, end: int) -> Tensor:
         """The flattened tensor's elements from `start` to before `end`: a view where one run holds them all."""
-        found: list[Tensor] = []
+        pieces: list[Tensor] = []
         reached = start
         for run in self.runs:
             if run.start <= reached < min(run.end, end):
-                found.append(run.elements[reached - run.start : min(run.end, end) - run.start].detach().cpu())
+                pieces.append(run.elements[reached - run.start : min(run.end, end) - run.start].detach().cpu())
                 reached = min(run.end, end)
         if reached < end:
             raise RuntimeError(f"elements {reached} to {end} of {list(self.shape)} are not held here")
-        if len(found) == 1:
-            return found[0]
-        return torch.cat(found) if found else torch.empty(0, dtype=self.dtype)
+        if len(pieces) == 1:
+            return pieces[0]
+        return torch.cat(pieces) if pieces else torch.empty(0, dtype=self.dtype)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"LazyShardedTensor({list(self.shape)}, {self.dtype}, {len(self.runs)} runs)"

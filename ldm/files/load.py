@@ -58,7 +58,7 @@ def load_part(module: nn.Module, state: State, source: str, ignore: Sequence[str
     meta device become real copies on the CPU. `source` names the file in messages.
     Raises `Fault` MOD03 if anything is missing, unexpected or of another shape; the module is then unchanged.
     """
-    found, comparison = fit(module, state, ignore)
+    renamed, comparison = fit(module, state, ignore)
     if not comparison.fits:
         raise Fault(
             "MOD03",
@@ -66,9 +66,9 @@ def load_part(module: nn.Module, state: State, source: str, ignore: Sequence[str
             why=comparison.render(),
             fix="use the config that the file was made with, or a checkpoint of the model that the config builds",
         )
-    refuse_nonfinite(found, source)
-    _fill(module, found)
-    return Report(source, len(found), tuple(key for key in state if key.startswith(tuple(ignore))))
+    refuse_nonfinite(renamed, source)
+    _fill(module, renamed)
+    return Report(source, len(renamed), tuple(key for key in state if key.startswith(tuple(ignore))))
 
 
 def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[State, Comparison]:
@@ -78,10 +78,10 @@ def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[St
     """
     ignored = {key for key in state if key.startswith(tuple(ignore))}
     excused = _own_names(module, {key: state[key] for key in ignored}) if ignored else {}
-    found = _own_names(module, {key: value for key, value in state.items() if key not in ignored})
+    renamed = _own_names(module, {key: value for key, value in state.items() if key not in ignored})
     wanted = {key: value for key, value in module.state_dict().items() if key not in excused}
-    found = {key: fitted(value, wanted.get(key)) for key, value in found.items()}
-    return found, compare(found, wanted)
+    renamed = {key: fitted(value, wanted.get(key)) for key, value in renamed.items()}
+    return renamed, compare(renamed, wanted)
 
 
 def refuse_nonfinite(state: State, source: str) -> None:
@@ -102,15 +102,15 @@ def _finite(value: Tensor) -> bool:
     return bool(value.sum(dtype=torch.float64).isfinite())
 
 
-def compare(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Comparison:
+def compare(given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Comparison:
     """Compare two states by name and shape; both have the same kind of keys."""
-    shared = [key for key in wanted if key in found]
-    misshapen = [key for key in shared if found[key].shape != wanted[key].shape]
+    shared = [key for key in wanted if key in given]
+    misshapen = [key for key in shared if given[key].shape != wanted[key].shape]
     return Comparison(
         matching=len(shared) - len(misshapen),
-        misshapen=tuple(f"{key} {list(found[key].shape)} != {list(wanted[key].shape)}" for key in misshapen),
-        missing=tuple(key for key in wanted if key not in found),
-        unexpected=tuple(key for key in found if key not in wanted),
+        misshapen=tuple(f"{key} {list(given[key].shape)} != {list(wanted[key].shape)}" for key in misshapen),
+        missing=tuple(key for key in wanted if key not in given),
+        unexpected=tuple(key for key in given if key not in wanted),
     )
 
 
@@ -131,13 +131,13 @@ def _without_trailing_ones(value: Tensor) -> list[int]:
     return shape
 
 
-def _fill(module: nn.Module, found: State) -> None:
+def _fill(module: nn.Module, state: State) -> None:
     own = module.state_dict()
     on_meta = any(value.is_meta for value in own.values())
     if on_meta:  # a copy, since tensors read lazily stay tied to their file
-        found = {key: value.to(own[key].dtype, copy=True) for key, value in found.items()}
+        state = {key: value.to(own[key].dtype, copy=True) for key, value in state.items()}
     with torch.no_grad():
-        module.load_state_dict(found, strict=False, assign=on_meta)
+        module.load_state_dict(state, strict=False, assign=on_meta)
     tensors = [*module.named_parameters(), *module.named_buffers()]
     left = [name for name, value in tensors if value.is_meta]
     if left:

@@ -53,7 +53,7 @@ def require_plausible(content: object) -> None:
         raise ValueError(f"{odd} of its notes is {str(numbers[odd])[:40]}")
 
 
-def _require(found: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> None:
+def _require(entries: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> None:
     for name, kind in kinds.items():
-        if name in found and not fits(found[name], kind):
-            raise ValueError(f"{where}{name} is {type(found[name]).__name__!s}")
+        if name in entries and not fits(entries[name], kind):
+            raise ValueError(f"{where}{name} is {type(entries[name]).__name__!s}")

@@ -81,7 +81,7 @@ class RankShards:
     @cached_property
     def runs(self) -> Mapping[str, list[Run]]:
         """{place: the runs of its tensor}, left on disk until they are read. `Fault` MOD02."""
-        found: dict[str, list[Run]] = {}
+        runs: dict[str, list[Run]] = {}
         for file in self.files:
             try:
                 opened: Any = safe_open(self.folder / file.name, framework="pt")
@@ -89,8 +89,8 @@ class RankShards:
                 raise not_whole(self.folder / file.name, str(error)) from error
             for key in opened.keys():  # noqa: SIM118, it is no mapping
                 place, _, start = key.rpartition("@")
-                found.setdefault(place, []).append(Run(int(start), _Stored(opened, key)))
-        return found
+                runs.setdefault(place, []).append(Run(int(start), _Stored(opened, key)))
+        return runs
 
     def tensor(self, place: str, like: Tensor) -> LazyShardedTensor:
         """The tensor at `place`, in the shape of `like`, which stands for it. `Fault` MOD02 if it is not all there."""

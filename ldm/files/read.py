@@ -127,13 +127,13 @@ def warn_of_another_hash(path: Path) -> None:
 
     No more than a warning: a program that edits weights may keep the header's text. Reads all of the file.
     """
-    told = str(_header_text(path).get(HASH, "")).removeprefix("0x")
-    if told and (found := hash_of_tensors(path)) != told:
+    recorded = str(_header_text(path).get(HASH, "")).removeprefix("0x")
+    if recorded and (computed := hash_of_tensors(path)) != recorded:
         fault = Fault(
             "MOD08",
             f"{path} does not hold the weights that its header speaks of",
-            why=f"their sha256 begins with {found[:12]}, in the header it is {told[:12]}: the file was damaged, or"
-            " edited by a program that left the old hash",
+            why=f"their sha256 begins with {computed[:12]}, in the header it is {recorded[:12]}: the file was damaged,"
+            " or edited by a program that left the old hash",
             fix="compare it with where it came from, or download it again",
         )
         log.warning(fault.render("warning"))

@@ -33,10 +33,10 @@ def sniff(path: Path) -> Format:
 
     Raises `Fault` MOD02 for what is no weights file or only a piece of one, and MOD05 for a bare pickle.
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for somebody to write into it
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody to write into it
         raise _fault(path, "no ordinary file", fix="name the file itself")
-    size = found.st_size
+    size = status.st_size
     with path.open("rb") as file:
         head = file.read(512)
     if head.startswith(b"PK\x03\x04"):

@@ -40,18 +40,18 @@ class Parts:
 
 def split_parts(state: State) -> Parts:
     """Sort the tensors of a checkpoint by the prefixes of their names; a file of one part alone has none."""
-    found: dict[str, State] = {prefix: {} for prefix in (UNET, FIRST_STAGE, COND_STAGE, EMA)}
-    names = {alias: prefix for prefix in found for alias in (prefix, *ALSO_KNOWN_AS.get(prefix, ()))}
+    parts: dict[str, State] = {prefix: {} for prefix in (UNET, FIRST_STAGE, COND_STAGE, EMA)}
+    names = {alias: prefix for prefix in parts for alias in (prefix, *ALSO_KNOWN_AS.get(prefix, ()))}
     rest: State = {}
     for key, value in state.items():
         name = next((name for name in names if key.startswith(name)), None)
         if name is None:
             rest[key] = value
         else:
-            found[names[name]][key.removeprefix(name)] = value
-    if not any(found.values()) and (alone := part_alone(rest)):
-        found[alone], rest = rest, {}
-    return Parts(found[UNET], found[FIRST_STAGE], found[COND_STAGE], found[EMA], rest)
+            parts[names[name]][key.removeprefix(name)] = value
+    if not any(parts.values()) and (alone := part_alone(rest)):
+        parts[alone], rest = rest, {}
+    return Parts(parts[UNET], parts[FIRST_STAGE], parts[COND_STAGE], parts[EMA], rest)
 
 
 def part_alone(state: State) -> str | None:

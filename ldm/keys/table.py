@@ -37,23 +37,23 @@ class KeyTable:
         joined = {name: keys for name, keys in joined.items() if all(key in state for key in keys)}
         inside = {key for keys in joined.values() for key in keys}
         rest = {key: value for key, value in state.items() if key not in inside}
-        found = {names.get(key, key): _swapped(value) if key in swaps else value for key, value in rest.items()}
-        return found | {name: torch.cat([state[key] for key in keys]) for name, keys in joined.items()}
+        renamed = {names.get(key, key): _swapped(value) if key in swaps else value for key, value in rest.items()}
+        return renamed | {name: torch.cat([state[key] for key in keys]) for name, keys in joined.items()}
 
     def from_disk(self, state: State) -> State:
         """Keys on disk, of the library's module or of the owner to keys of the owner."""
         keys = {name: key for key, name in self.names.items()} | {key: key for key in self.names}
         keys |= {key: key for parts in self.joins.values() for key in parts} | dict(self.aliases)
         swaps = {self.names[key] for key in self.swaps}
-        found: State = {}
+        renamed: State = {}
         for key, value in state.items():
             parts = self.joins.get(key, ())
             if parts and value.ndim and value.shape[0] % len(parts) == 0:
-                found |= zip(map(self._owned, parts), _parted(value, len(parts)), strict=True)
+                renamed |= zip(map(self._owned, parts), _parted(value, len(parts)), strict=True)
             else:
                 own = self._owned(keys[key]) if key in keys else key
-                found[own] = _swapped(value) if key in swaps else value
-        return found
+                renamed[own] = _swapped(value) if key in swaps else value
+        return renamed
 
     def _owned(self, key: str) -> str:
         return f"{self.attribute}.{key}" if self.attribute else key

@@ -49,18 +49,18 @@ def open_clip_from_transformers(state: State) -> State:
     Raises KeyError for a tensor that is no part of a text encoder and for a layer without one of the three.
     """
     state = {key.removeprefix(BELOW): value for key, value in state.items() if not key.endswith(".position_ids")}
-    found: State = {}
+    renamed: State = {}
     for key, value in state.items():
         if key == PROJECTION:  # open_clip multiplies from the other side
-            found[OPEN_CLIP_PROJECTION] = value.T.contiguous()
+            renamed[OPEN_CLIP_PROJECTION] = value.T.contiguous()
         elif key in OPEN_CLIP_ENDS:
-            found[OPEN_CLIP_ENDS[key]] = value
+            renamed[OPEN_CLIP_ENDS[key]] = value
         else:
             name = _open_clip_layer(key)
             if name.endswith(("in_proj_weight", "in_proj_bias")):
                 value = torch.cat([state[sibling] for sibling in _siblings(key)])
-            found[name] = value
-    return found
+            renamed[name] = value
+    return renamed
 
 
 def transformers_from_open_clip(state: State, shortened: bool = False) -> tuple[State, State]:
@@ -70,22 +70,22 @@ def transformers_from_open_clip(state: State, shortened: bool = False) -> tuple[
     The rest keeps open_clip's names: `logit_scale`, or for a shortened encoder the 14 tensors that it leaves out.
     """
     last = f"transformer.resblocks.{count_open_clip_layers(state) - 1}."
-    found: State = {}
+    renamed: State = {}
     rest: State = {}
     for key, value in state.items():
         match = _THEIRS.fullmatch(key)
         if key in _ENDS_BACK:
-            found[_ENDS_BACK[key]] = value
+            renamed[_ENDS_BACK[key]] = value
         elif key == OPEN_CLIP_PROJECTION and not shortened:
-            found[PROJECTION] = value.T.contiguous()
+            renamed[PROJECTION] = value.T.contiguous()
         elif match is None or (shortened and key.startswith(last)):
             rest[key] = value
         elif match[2] == "attn.in_proj":
             names = [f"encoder.layers.{match[1]}.{name}.{match[3]}" for name in QUERY_KEY_VALUE]
-            found |= dict(zip(names, (part.clone() for part in value.chunk(3)), strict=True))
+            renamed |= dict(zip(names, (part.clone() for part in value.chunk(3)), strict=True))
         else:
-            found[f"encoder.layers.{match[1]}.{_LAYER_BACK[match[2]]}.{match[3]}"] = value
-    return found, rest
+            renamed[f"encoder.layers.{match[1]}.{_LAYER_BACK[match[2]]}.{match[3]}"] = value
+    return renamed, rest
 
 
 def count_open_clip_layers(keys: Iterable[str]) -> int:

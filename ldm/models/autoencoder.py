@@ -294,9 +294,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
 
     def _tell_quality(self, suffix: str) -> None:
         reduce = self.trainer.strategy.reduce
-        found = self._quality.metrics(reduce) | self._drift.metrics(reduce, self.device)
-        told = {f"val/{name}{suffix}": value for name, value in found.items()}
-        self.log_dict({**told, "step": float(self.position.step)}, sync_dist=True)  # equal on all ranks already
+        metrics = self._quality.metrics(reduce) | self._drift.metrics(reduce, self.device)
+        logged = {f"val/{name}{suffix}": value for name, value in metrics.items()}
+        self.log_dict({**logged, "step": float(self.position.step)}, sync_dist=True)  # equal on all ranks already
 
     # Pictures
 

@@ -16,8 +16,8 @@ def psnr(real: Tensor, made: Tensor) -> Tensor:
 def ssim(real: Tensor, made: Tensor) -> Tensor:
     """Structural similarity of each picture (Wang et al. 2004), for values in [-1, 1]: (b, 3, h, w) twice to (b,)."""
     pair = (made.float().clamp(-1, 1), real.float())
-    found = structural_similarity_index_measure(*pair, data_range=(-1.0, 1.0), reduction="none")
-    return torch.as_tensor(found).reshape(len(real))
+    similarity = structural_similarity_index_measure(*pair, data_range=(-1.0, 1.0), reduction="none")
+    return torch.as_tensor(similarity).reshape(len(real))
 
 
 class Quality:
@@ -36,8 +36,10 @@ class Quality:
         self._pictures += count
         for name, value in rows.items():
             self._sums[name] = self._sums.get(name, torch.zeros((), device=value.device)) + value
-        found = latents.double().movedim(1, 0).flatten(1)
-        moments = torch.stack([torch.full_like(found[:, 0], found.shape[1]), found.sum(1), found.square().sum(1)])
+        channels = latents.double().movedim(1, 0).flatten(1)
+        moments = torch.stack(
+            [torch.full_like(channels[:, 0], channels.shape[1]), channels.sum(1), channels.square().sum(1)]
+        )
         self._latents = moments if self._latents is None else self._latents + moments
 
     def metrics(self, reduce: Callable[..., Tensor]) -> dict[str, Tensor]:
@@ -60,6 +62,6 @@ def latent_statistics(moments: Tensor) -> dict[str, Tensor]:
     mean = total / count
     deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
     overall = (squares.sum() / count.sum() - (total.sum() / count.sum()).square()).clamp(min=0).sqrt()
-    found = {f"latent_mean_{channel}": value.float() for channel, value in enumerate(mean)}
-    found |= {f"latent_std_{channel}": value.float() for channel, value in enumerate(deviation)}
-    return found | {"scale_factor": (1 / overall).float()}
+    statistics = {f"latent_mean_{channel}": value.float() for channel, value in enumerate(mean)}
+    statistics |= {f"latent_std_{channel}": value.float() for channel, value in enumerate(deviation)}
+    return statistics | {"scale_factor": (1 / overall).float()}

@@ -170,8 +170,8 @@ class TrainedModel(OptimizedModel):
     def window_completed(self, examples: int) -> None:
         """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
         self.position.advance(examples)
-        if told := self._loss_scale.watch():
-            self.log_dict(told)
+        if metrics := self._loss_scale.watch():
+            self.log_dict(metrics)
         if self.model_ema is not None:
             self.model_ema.update(self.position.step)
             if self.model_ema.stall_ms is not None:
@@ -232,11 +232,11 @@ class TrainedModel(OptimizedModel):
         """Replace trained weights by their averages in a checkpoint's `state_dict`; returns how many were there."""
         weights: dict[str, Tensor] = dict(self.trained_parameters())
         names = {id(weight): EMA_PREFIX + name.replace(".", "") for name, weight in self._ema_names(weights).items()}
-        found = [(weight, state[names[id(weight)]]) for weight in weights.values() if names[id(weight)] in state]
+        averaged = [(weight, state[names[id(weight)]]) for weight in weights.values() if names[id(weight)] in state]
         with torch.no_grad():
-            for weight, average in found:
+            for weight, average in averaged:
                 weight.copy_(average.reshape(weight.shape))
-        return len(found)
+        return len(averaged)
 
     @contextmanager
     def ema_scope(self) -> Iterator[None]:

@@ -51,8 +51,8 @@ class Drift:
         start = torch.stack([self._start[int(batch["slot"][row])] for row in rows]).double()
         moved = posterior.mean[rows].double().cpu() - start
         sums = [moved.square().sum(), start.sum(), start.square().sum(), torch.tensor(float(start.numel()))]
-        found = torch.stack([value.double() for value in sums])
-        self._sums = found if self._sums is None else self._sums + found
+        stacked = torch.stack([value.double() for value in sums])
+        self._sums = stacked if self._sums is None else self._sums + stacked
 
     def metrics(self, reduce: Callable[..., Tensor], device: torch.device) -> dict[str, Tensor]:
         if not self._start:

@@ -62,13 +62,13 @@ class Metrics:
             return {}
         x0 = measured.x0
         with torch.no_grad(), torch.random.fork_rng([x0.device] if x0.device.type == "cuda" else []):
-            found = {name: metric(measured) for name, metric in self._metrics.items()}
-        for name, numbers in found.items():
+            values = {name: metric(measured) for name, metric in self._metrics.items()}
+        for name, numbers in values.items():
             if not isinstance(numbers, Tensor) or numbers.shape != (len(x0),):
                 given = tuple(numbers.shape) if isinstance(numbers, Tensor) else type(numbers).__name__
                 what = f"the metric {name} gave {given} for {len(x0)} examples"
                 raise Fault("CFG08", what, where=f"{WHERE}.{name}", fix="one number an example: a tensor (b,)")
-        return {name: numbers.detach().float().to(x0.device) for name, numbers in found.items()}
+        return {name: numbers.detach().float().to(x0.device) for name, numbers in values.items()}
 
 
 def measure(

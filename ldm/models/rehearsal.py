@@ -43,9 +43,11 @@ def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:
     if model.scheduler_config is None or not model.learning_rate:
         return
     with _in_silence(logging.INFO):
-        found = finished_at(model.scheduler_config, model.learning_rate, step, max_steps)
-    if found is not None:
-        log.warning("warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learnt", found, max_steps)
+        finished = finished_at(model.scheduler_config, model.learning_rate, step, max_steps)
+    if finished is not None:
+        log.warning(
+            "warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learnt", finished, max_steps
+        )
         log.warning("  fix:   %s, or %s=null for a constant rate", longer(model.scheduler_config, max_steps), WHERE)
 
 

@@ -22,11 +22,11 @@ def restore(model: TrainedModel, state: State, source: str, averaged: bool | Non
     own = model.state_dict()
     raw = {key: value for key, value in state.items() if not key.startswith(EMA)}
     # Files of 2022 hold the noise schedule too, as constants without a dot in their names.
-    found = {key: value for key, value in model.from_disk(raw).items() if key in own or "." in key}
-    if not (comparison := compare(found, own)).fits:
+    renamed = {key: value for key, value in model.from_disk(raw).items() if key in own or "." in key}
+    if not (comparison := compare(renamed, own)).fits:
         raise Fault("MOD03", f"{source} does not fit the config of its run", why=comparison.render())
-    refuse_nonfinite(found, source)
-    model.load_state_dict(found)
+    refuse_nonfinite(renamed, source)
+    model.load_state_dict(renamed)
     if takes_average:
         model.take_average(state)
     model.eval()

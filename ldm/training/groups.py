@@ -85,13 +85,13 @@ class Decision:
 
         A weight without a decision has the run's own settings.
         """
-        found: dict[str, Group] = {}
+        groups: dict[str, Group] = {}
         for name, weight in weights.items():
             if weight.requires_grad:
                 own = {key: value for key, value in self.settings.get(name, {}).items() if key != "train"}
                 made = Group(self.labels.get(name, ""), own, [])
-                found.setdefault(repr(sorted(own.items())), made).parameters.append(weight)
-        return list(found.values())
+                groups.setdefault(repr(sorted(own.items())), made).parameters.append(weight)
+        return list(groups.values())
 
 
 NOTHING_DECIDED = Decision({}, {})
@@ -103,7 +103,7 @@ def named_weights(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
     A part that says where a library's networks lie in it, as `library_modules` (paths of submodules), gives those its
     own name, to the second and later ones with a number (`text_encoder_2.`): below it names are the library's.
     """
-    found: dict[str, nn.Parameter] = {}
+    named: dict[str, nn.Parameter] = {}
     for name, network in networks.items():
         inner: Sequence[str] = getattr(network, "library_modules", ())
         prefixes = {
@@ -112,8 +112,8 @@ def named_weights(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
         for full, parameter in network.named_parameters():
             own = canonical_name(full)
             path = next((path for path in prefixes if own.startswith(path)), "")
-            found[prefixes.get(path, f"{name}.") + own.removeprefix(path)] = parameter
-    return found
+            named[prefixes.get(path, f"{name}.") + own.removeprefix(path)] = parameter
+    return named
 
 
 def decide(weights: Mapping[str, Tensor], rules: Sequence[Rule], idle: Set[str] = frozenset()) -> Decision:

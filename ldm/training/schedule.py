@@ -115,8 +115,8 @@ def set_rates(
     settings   what each optimizer was told, with the rates before any schedule
     schedules  one for each optimizer, or none
     """
-    for index, (optimizer, told) in enumerate(zip(optimizers, settings, strict=True)):
-        rates = [group["lr"] for group in told["groups"]]
+    for index, (optimizer, given) in enumerate(zip(optimizers, settings, strict=True)):
+        rates = [group["lr"] for group in given["groups"]]
         schedule: LambdaLR | None = schedules[index] if schedules else None
         if schedule is not None:
             schedule.base_lrs, schedule.last_epoch = list(rates), step

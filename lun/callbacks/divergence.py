@@ -113,8 +113,8 @@ def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: flo
     norm = get_total_norm(gradients) if gradients else torch.zeros(())
     numbers = [loss.float().reshape(()) for loss in losses] + [norm.float()]
     device = numbers[0].device
-    *found, total = torch.stack([number.to(device) for number in numbers]).tolist()
-    return StepMeasurements(step, [loss / scale for loss in found], total)
+    *scaled, total = torch.stack([number.to(device) for number in numbers]).tolist()
+    return StepMeasurements(step, [loss / scale for loss in scaled], total)
 
 
 def _held(gradient: Any) -> Tensor:

@@ -171,14 +171,14 @@ class EmaSnapshots(AtStepBoundary):
         return False
 
     def _refuse_another_base(self, path: Path) -> None:
-        found = sha256(path)
+        actual = sha256(path)
         if self._base_sha256 is None:
-            self._base_sha256 = found
-        elif found != self._base_sha256:
+            self._base_sha256 = actual
+        elif actual != self._base_sha256:
             raise Fault(
                 "MOD03",
                 f"{path} is not the file that this run's snapshots are differences to",
-                why=f"its sha256 begins with {found[:12]}, that of the run with {self._base_sha256[:12]}",
+                why=f"its sha256 begins with {actual[:12]}, that of the run with {self._base_sha256[:12]}",
                 fix="put the run's own file back, or go on without: lightning.callbacks.ema_snapshots=null",
             )
 

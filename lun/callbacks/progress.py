@@ -212,8 +212,8 @@ def validation_loss(trainer: Trainer, pl_module: Any) -> float | None:
     """The monitored metric if it is one of validation, else the first of the usual ones that was logged."""
     monitor = getattr(pl_module, "monitor", None)
     names = ([monitor] if monitor and monitor.startswith("val/") else []) + list(VALIDATION)
-    found = (trainer.callback_metrics[name] for name in names if name in trainer.callback_metrics)
-    value = next(found, None)
+    values = (trainer.callback_metrics[name] for name in names if name in trainer.callback_metrics)
+    value = next(values, None)
     return None if value is None else float(value)
 
 

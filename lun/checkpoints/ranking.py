@@ -61,14 +61,14 @@ def written_at(root: Path, directory: Path, state_key: str, step: int, attempt: 
 
     A run that is resumed from another saver's file of that step finds them here: that file was written before them.
     """
-    found = []
+    matches = []
     for path in sorted(directory.rglob("*.ckpt")):
         state = peek(path)
         ours = state.get("lun", {})
         if ours.get("attempt") == attempt and ours.get("position", {}).get("step") == step:
             entries = [Saved(*row) for row in state.get("callbacks", {}).get(state_key, {}).get("saved", [])]
-            found += [entry for entry in entries if root / entry.path == path and entry.step == step]
-    return found
+            matches += [entry for entry in entries if root / entry.path == path and entry.step == step]
+    return matches
 
 
 def attempt_of(path: Path) -> int | None:

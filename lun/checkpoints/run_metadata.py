@@ -24,7 +24,7 @@ def run_metadata(run: Path, step: int | None, weights: Literal["ema", "raw"]) ->
     The keys beginning with `ss_` are kohya's, which model browsers show.
     """
     record = _record(run)
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "lun.run": run.name,
         "lun.weights": weights,
         "lun.config_sha256": _config_hash(run),
@@ -35,7 +35,7 @@ def run_metadata(run: Path, step: int | None, weights: Literal["ema", "raw"]) ->
         "ss_tag_frequency": _tags(run, record),
         "modelspec.thumbnail": thumbnail(run / "images" / "samples", step, weights),
     }
-    return {key: str(value) for key, value in told.items() if value is not None}
+    return {key: str(value) for key, value in metadata.items() if value is not None}
 
 
 def thumbnail(folder: Path, step: int | None, weights: str) -> str | None:
@@ -73,13 +73,13 @@ def _config_hash(run: Path) -> str | None:
 
 def _tags(run: Path, record: Mapping[str, Any]) -> str | None:
     """How often each tag occurs in each folder, if the run counted: in a file of its own or in `run.json`."""
-    found = _json(run / TAGS) or _data(record).get("tag_frequency")
-    return json.dumps(found, ensure_ascii=False, sort_keys=True) if found else None
+    counts = _json(run / TAGS) or _data(record).get("tag_frequency")
+    return json.dumps(counts, ensure_ascii=False, sort_keys=True) if counts else None
 
 
 def _data(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = record.get("data")
-    return found if isinstance(found, dict) else {}
+    data = record.get("data")
+    return data if isinstance(data, dict) else {}
 
 
 def _record(run: Path) -> dict[str, Any]:

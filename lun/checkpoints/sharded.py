@@ -68,21 +68,21 @@ def own_rank() -> int:
 
 def _agreed_folder(path: Path, require: Callable[[], None]) -> tuple[Path, Path]:
     """A new folder, and the one that rank 0 made to become it; OSError on all ranks where it could not."""
-    told: list[Any] = [None, None, None]
+    shared: list[Any] = [None, None, None]
     if own_rank() == 0:
         folder = path.with_name(f"{path.name}.shards-{secrets.token_hex(4)}")
         unfinished = temporary_name(folder)
         try:
             require()
             unfinished.mkdir()
-            told = [folder.name, unfinished.name, None]
+            shared = [folder.name, unfinished.name, None]
         except OSError as error:
-            told[2] = error.strerror or str(error)
+            shared[2] = error.strerror or str(error)
     if _several():
-        distributed.broadcast_object_list(told)
-    if told[2]:
-        raise OSError(told[2])
-    return path.with_name(told[0]), path.with_name(told[1])
+        distributed.broadcast_object_list(shared)
+    if shared[2]:
+        raise OSError(shared[2])
+    return path.with_name(shared[0]), path.with_name(shared[1])
 
 
 def _write_own(path: Path, content: Mapping[str, Any]) -> Written:

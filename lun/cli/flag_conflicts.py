@@ -54,14 +54,14 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
 
 def notes(arguments: Arguments) -> list[str]:
     """A sentence for each flag of old command lines that is taken without effect."""
-    found = []
+    notes = []
     if arguments.project is not None:
-        found.append(f"--project {quoted(arguments.project)} is not read; --name says what a run is called")
+        notes.append(f"--project {quoted(arguments.project)} is not read; --name says what a run is called")
     if arguments.resume is not None:
         idle = {"--datadir_in_name": arguments.datadir_in_name is not None, "--logdir": _is_idle_logdir(arguments)}
         why = "has no effect beside --resume, which goes on in the directory of the run"
-        found += [f"{flag} {why}" for flag, given in idle.items() if given]
-    return found
+        notes += [f"{flag} {why}" for flag, given in idle.items() if given]
+    return notes
 
 
 def _is_idle_logdir(arguments: Arguments) -> bool:

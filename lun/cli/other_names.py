@@ -56,8 +56,8 @@ def _among(known: Mapping[str, str], otherwise: str = VALUE) -> Callable[[str], 
 
 def _first_number(text: str) -> str:
     """`512` of `512,768`."""
-    found = re.search(r"\d+", text)
-    return found[0] if found else text
+    match = re.search(r"\d+", text)
+    return match[0] if match else text
 
 
 def _listed(text: str) -> str:

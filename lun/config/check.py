@@ -40,13 +40,13 @@ def check(merged: Merged) -> list[Fault]:
 
 def warnings(merged: Merged) -> list[str]:
     """One sentence for each top-level key that nothing reads; keys that start with `x-` are free."""
-    found = []
+    notes = []
     for key in _unread(merged):
         if key not in PLACES:
             near = nearest(key, TOP_LEVEL)
             hint = f"did you mean {near}?" if near else f"write x-{key} for a section that only holds anchors"
-            found.append(f"{merged.where((key,))}: the top-level section {key} is not read; {hint}")
-    return found
+            notes.append(f"{merged.where((key,))}: the top-level section {key} is not read; {hint}")
+    return notes
 
 
 def _check_sections(merged: Merged, recipes: RecipeCheck) -> None:

@@ -73,13 +73,13 @@ class RecipeCheck:
             self.add("CFG04", f"{dotted(path)}: expected an import path, got {shown(name)}", path)
             return None
         try:
-            found = find_target(name)
+            part = find_target(name)
         except Fault as fault:
             self.add(fault.id, fault.what, path, why=fault.why, fix=fault.fix, full=True)
             return None
-        if not slot.test(found):
+        if not slot.test(part):
             self.add("CFG04", f"target {name} does not fit here", path, why=f"this place takes {slot.kind}", full=True)
-        return found
+        return part
 
     def params(self, target: Any, params: Mapping[str, Any], path: Path, slot: Slot) -> None:
         """The params of one recipe against what its target takes."""

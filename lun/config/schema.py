@@ -29,10 +29,10 @@ def mismatch(value: Any, annotation: Any) -> str | None:
     """
     if fits(value, annotation):
         return None
-    found = f"expected {described(annotation)}, got {shown(value)}"
+    text = f"expected {described(annotation)}, got {shown(value)}"
     if isinstance(value, bool) and any(choice is str for choice in alternatives(annotation)):
-        return found + " (YAML reads a bare yes, no, on or off so: put it in quotes)"
-    return found
+        return text + " (YAML reads a bare yes, no, on or off so: put it in quotes)"
+    return text
 
 
 def fits(value: Any, annotation: Any) -> bool:

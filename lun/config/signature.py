@@ -51,14 +51,14 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY)
     }
     hints = _hints(target)
-    found = {name: _declared(parameter, hints.get(name, Any)) for name, parameter in own.items()}
+    parameters = {name: _declared(parameter, hints.get(name, Any)) for name, parameter in own.items()}
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-        return Accepted(found)
+        return Accepted(parameters)
     further = _handed_on(target)
     if further is None:
-        return Accepted(found, anything=not _is_ours(target))
+        return Accepted(parameters, anything=not _is_ours(target))
     rest = accepted_by(further)
-    return Accepted({**rest.parameters, **found}, rest.anything)
+    return Accepted({**rest.parameters, **parameters}, rest.anything)
 
 
 def _declared(parameter: inspect.Parameter, annotation: Any) -> Parameter:

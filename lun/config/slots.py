@@ -27,33 +27,33 @@ class Slot:
 
 def _class_of(*kinds: str) -> Callable[[Any], bool]:
     names = frozenset(kinds)
-    return lambda found: is_kind(found, names)
+    return lambda value: is_kind(value, names)
 
 
-def _is_dataset(found: Any) -> bool:
+def _is_dataset(value: Any) -> bool:
     """A function of ours may build one; a class has to look like one."""
-    if not inspect.isclass(found):
-        return callable(found)
-    return hasattr(found, "__len__") and (hasattr(found, "__getitem__") or hasattr(found, "example"))
+    if not inspect.isclass(value):
+        return callable(value)
+    return hasattr(value, "__len__") and (hasattr(value, "__getitem__") or hasattr(value, "example"))
 
 
-def _is_optimizer(found: Any) -> bool:
-    return not inspect.isclass(found) or hasattr(found, "step")
+def _is_optimizer(value: Any) -> bool:
+    return not inspect.isclass(value) or hasattr(value, "step")
 
 
 TORCH_SCHEDULE = "torch.optim.lr_scheduler.LRScheduler"
 WAITS_FOR_A_METRIC = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 
 
-def is_torch_schedule(found: Any) -> bool:
+def is_torch_schedule(value: Any) -> bool:
     """Whether it is a class that sets the rates of an optimizer which it is given."""
-    return is_kind(found, frozenset({TORCH_SCHEDULE}))
+    return is_kind(value, frozenset({TORCH_SCHEDULE}))
 
 
-def _is_schedule(found: Any) -> bool:
-    if is_kind(found, frozenset({WAITS_FOR_A_METRIC})):
+def _is_schedule(value: Any) -> bool:
+    if is_kind(value, frozenset({WAITS_FOR_A_METRIC})):
         return False
-    return not inspect.isclass(found) or is_torch_schedule(found) or "__call__" in dir(found)
+    return not inspect.isclass(value) or is_torch_schedule(value) or "__call__" in dir(value)
 
 
 MODEL = Slot(
@@ -98,4 +98,4 @@ def slot_of_annotation(annotation: Any) -> Slot | None:
         return None
     if getattr(annotation, "_is_protocol", False):
         return None
-    return Slot(f"a {annotation.__name__}", lambda found: not inspect.isclass(found) or issubclass(found, annotation))
+    return Slot(f"a {annotation.__name__}", lambda value: not inspect.isclass(value) or issubclass(value, annotation))

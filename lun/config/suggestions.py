@@ -12,8 +12,8 @@ T = TypeVar("T")
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice most like `word`, compared without case, dashes and underscores; None when nothing is close."""
     by_letters = {_letters(choice): choice for choice in sorted(choices, reverse=True)}
-    found = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
-    return by_letters[found[0]] if found else None
+    matches = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
+    return by_letters[matches[0]] if matches else None
 
 
 def did_you_mean(word: str, choices: Iterable[str], *, prefix: str = "") -> str:

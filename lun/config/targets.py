@@ -21,9 +21,9 @@ def find_target(path: str) -> Any:
     DEP01 where a package that it needs is missing.
     """
     what = f"cannot load target {path}"
-    found = _admitted(path, what)
-    require_fit(path, found)
-    return found
+    part = _admitted(path, what)
+    require_fit(path, part)
+    return part
 
 
 def _admitted(path: str, what: str) -> Any:
@@ -60,11 +60,11 @@ def _suggestion(path: str) -> str:
     for size in range(len(names) - 1, 0, -1):
         parent = ".".join(names[:size])
         try:
-            found = get_obj_from_str(parent) if size > 1 else importlib.import_module(parent)
+            home = get_obj_from_str(parent) if size > 1 else importlib.import_module(parent)
         except (Fault, ImportError):
             continue
-        known = {name for name in dir(found) if not name.startswith("_")} | set(getattr(found, "__all__", ()))
-        known |= {module.name for module in pkgutil.iter_modules(getattr(found, "__path__", []))}
+        known = {name for name in dir(home) if not name.startswith("_")} | set(getattr(home, "__all__", ()))
+        known |= {module.name for module in pkgutil.iter_modules(getattr(home, "__path__", []))}
         return did_you_mean(names[size], known, prefix=parent + ".")
     return ""
 

@@ -108,10 +108,10 @@ NEEDS: Mapping[str, str] = {
 """Packages that a class imports no earlier than it is built."""
 
 
-def require_fit(path: str, found: Any) -> None:
+def require_fit(path: str, value: Any) -> None:
     """Raise `Fault` CFG08 for an admitted class that cannot do its work here, DEP01 where its package is missing."""
-    home = definition(found)
-    if reason := _of_no_use(home, found):
+    home = definition(value)
+    if reason := _of_no_use(home, value):
         raise Fault("CFG08", f"{path} cannot be used here", why=reason.why, fix=reason.fix)
     package = NEEDS.get(home)
     if package and importlib.util.find_spec(package) is None:
@@ -119,12 +119,12 @@ def require_fit(path: str, found: Any) -> None:
         raise Fault("DEP01", f"cannot load target {path}", why=why, fix=install_line(package))
 
 
-def _of_no_use(home: str, found: Any) -> Instead | None:
+def _of_no_use(home: str, value: Any) -> Instead | None:
     if reason := UNFIT.get(home):
         return reason
-    if not (inspect.isclass(found) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
+    if not (inspect.isclass(value) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
         return None
-    if inspect.isabstract(found):
+    if inspect.isabstract(value):
         return _BASE
-    private = found.__qualname__.startswith("_")
+    private = value.__qualname__.startswith("_")
     return Instead("it is an inside of its library", "a class that its library documents") if private else None

@@ -51,8 +51,8 @@ def _places(error: BaseException) -> Iterator[Place]:
         code = frame.f_code
         yield Place(str(frame.f_globals.get("__name__", "")), code.co_filename, line, code.co_name)
     if "DataLoader worker" in str(error):  # its traceback comes as text
-        for found in _IN_A_WORKER.finditer(str(error)):
-            yield Place(_module_in(found["file"]), found["file"], int(found["line"]), found["function"])
+        for match in _IN_A_WORKER.finditer(str(error)):
+            yield Place(_module_in(match["file"]), match["file"], int(match["line"]), match["function"])
 
 
 def _module_in(file: str) -> str:

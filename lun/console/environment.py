@@ -54,7 +54,7 @@ def _short(path: Path) -> str:
 
 def _words() -> "list[str]":
     """What this process was given after the name of its Python, `-m` included, which `sys.argv` does not keep."""
-    if found := getattr(sys, "orig_argv", []):  # since Python 3.10
-        return list(found[1:])
+    if words := getattr(sys, "orig_argv", []):  # since Python 3.10
+        return list(words[1:])
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return [*(["-m", spec.parent] if spec else sys.argv[:1]), *sys.argv[1:]]

@@ -41,7 +41,10 @@ NOISE = (
     Noise(r"Loading `train_dataloader` to estimate", "an inside of Lightning"),
     Noise(r"The '\w+' does not have many workers", "PRF01 says so when, and only when, training waits for data"),
     Noise(r"You're resuming from a checkpoint that ended before the epoch ended", "our sampler knows its place"),
-    Noise(r"Found \d+ module\(s\) in eval mode at the start of training", "frozen parts are meant to be in eval mode"),
+    Noise(
+        r"Found \d+ module\(s\) in eval mode at the start of training",
+        "frozen parts are meant to be in eval mode",
+    ),
     Noise(r"Checkpoint directory .* exists and is not empty", "savers of ours know the files of their run"),
     Noise(r"The number of training batches \(.*\) is smaller than the logging interval", "our epoch is endless"),
     Noise(r"`isinstance\(treespec, LeafSpec\)` is deprecated", "a matter between Lightning and torch"),
@@ -221,8 +224,8 @@ def _detach() -> None:
 
 def _identity(text: str) -> tuple[str | None, str | None]:
     """(kind, id) of a message such as `warning[DAT06]: ...`, (kind, None) of `note: ...`, (None, None) of any other."""
-    found = ID.match(text)
-    return (found[1], found[2]) if found else (None, None)
+    match = ID.match(text)
+    return (match[1], match[2]) if match else (None, None)
 
 
 def _beginning(text: str) -> str:

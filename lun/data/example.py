@@ -76,10 +76,10 @@ def collate(examples: Sequence[Example]) -> Batch:
 def _absent(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
     """What `row` lacks of the optional keys that another row has: counted in full."""
     lacking = {key for key in ("mask", "weight") if key not in row and any(key in other for other in rows)}
-    found: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
+    defaults: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
     if "mask" in lacking:
-        found["mask"] = torch.ones_like(next(other["mask"] for other in rows if "mask" in other))
-    return found
+        defaults["mask"] = torch.ones_like(next(other["mask"] for other in rows if "mask" in other))
+    return defaults
 
 
 def _column(key: str, values: list[Any]) -> Any:

@@ -35,11 +35,11 @@ class Keyed(Dataset[Example]):
     def __getitem__(self, key: Key) -> Example:
         """The example at `key.example` for `key.slot`. Raises `Fault` DAT08 if the dataset returns something else."""
         slot, index, size = Key(*key)
-        found = self.access.read(index, Draws(self.seed, slot), size)
+        read = self.access.read(index, Draws(self.seed, slot), size)
         if not self.checked:
-            check_example(found, self._origin(index))
+            check_example(read, self._origin(index))
             self.checked = True
-        example: Example = {**found, "slot": slot}  # type: ignore[typeddict-item]  # checked above
+        example: Example = {**read, "slot": slot}  # type: ignore[typeddict-item]  # checked above
         if self.weights is not None:
             example.setdefault("weight", float(self.weights[index]))
         if size is not None:

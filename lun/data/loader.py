@@ -67,10 +67,10 @@ class _Delivery(Dataset[Any]):
         try:
             if self.replacing is None:
                 return [self.examples[key] for key in keys], []
-            found = [self.replacing[key] for key in keys]
+            examples = [self.replacing[key] for key in keys]
         except Fault as fault:
             return fault
-        return [example for example, _ in found], [rejection for _, met in found for rejection in met]
+        return [example for example, _ in examples], [rejection for _, met in examples for rejection in met]
 
 
 def _pack(delivered: Any) -> Packed | Fault:
@@ -118,10 +118,10 @@ class Loader(DataLoader[Batch]):
         return batch
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
-        return map(self._unpack, told(super().__iter__()))
+        return map(self._unpack, with_lost_workers_named(super().__iter__()))
 
 
-def told(batches: Iterator[Any]) -> Iterator[Any]:
+def with_lost_workers_named(batches: Iterator[Any]) -> Iterator[Any]:
     """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program."""
     try:
         yield from batches

@@ -31,7 +31,7 @@ from lun.data.images.decode import (
 from lun.data.images.loss_masks import MaskKind, mask_file, read_mask, require_masks
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
-from lun.data.layouts.found import LayoutName
+from lun.data.layouts.folder_contents import LayoutName
 from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, merged_rules
@@ -116,7 +116,7 @@ class Local:
         self.table = self.selection.table
         self.rows = self.selection.rows
         """the rows of `table` that are examples, in their order"""
-        self.reads_files = not self.selection.found.paths_from_metadata and metadata_params is None
+        self.reads_files = not self.selection.contents.paths_from_metadata and metadata_params is None
         self.read_caption = CaptionReader(several=bool(self.rules.get("several_captions")))
         self.compose = Composer(self.rules, sorts=not self.selection.tags_from_text)
 
@@ -144,13 +144,13 @@ class Local:
         path = self.path(index)
         target = size or (None if self.size is None else (self.size, self.size))
         cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
-        found: Example = {"image": to_array(cut(decode(path, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
+        example: Example = {"image": to_array(cut(decode(path, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
         mask = read_mask(path, self.root, self.mask, cut, self.follow_links) if self.mask else None
         if mask is not None:
-            found["mask"] = mask.flip(1) if flipped else mask
+            example["mask"] = mask.flip(1) if flipped else mask
         if flipped:
-            found["image"] = flip(found["image"])
-        return {**found, **self.placement(index, flipped, size)}
+            example["image"] = flip(example["image"])
+        return {**example, **self.placement(index, flipped, size)}
 
     def flipped(self, draws: Draws) -> bool:
         """Whether the example with these draws is mirrored."""
@@ -218,7 +218,7 @@ class Local:
         source = self.table.source[row]
         if self.reads_files and source:
             return self.read_caption(self.root / source)
-        is_empty_on_purpose = (source and not self.selection.found.paths_from_metadata) or len(self.table.tags[row])
+        is_empty_on_purpose = (source and not self.selection.contents.paths_from_metadata) or len(self.table.tags[row])
         return self.table.text[row] or ("" if is_empty_on_purpose else self.default_caption)
 
     def _score_tag(self, row: int) -> list[str]:
@@ -261,15 +261,15 @@ class Local:
 
     def repeats(self) -> NDArray[np.int64]:
         """(n,) how often each image comes in one epoch: its folder's or description's number times `repeats`."""
-        found: NDArray[np.int64] = self.table.repeats[self.rows].astype(np.int64) * self.times
-        return np.maximum(found, 1)
+        repeats: NDArray[np.int64] = self.table.repeats[self.rows].astype(np.int64) * self.times
+        return np.maximum(repeats, 1)
 
     def weights(self) -> NDArray[np.float32] | None:
         """(n,) how much each image counts in the loss; None where all count 1."""
-        found = np.array(self.table.weight[self.rows], np.float32)
+        weights = np.array(self.table.weight[self.rows], np.float32)
         if self.folder_weights:
-            found *= np.array([self._folder_weight(name) for name in self.names()], np.float32)
-        return None if (found == 1).all() else found
+            weights *= np.array([self._folder_weight(name) for name in self.names()], np.float32)
+        return None if (weights == 1).all() else weights
 
     def _folder_weight(self, name: str) -> float:
         """That of the nearest folder that has one."""

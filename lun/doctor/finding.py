@@ -32,7 +32,7 @@ class Finding:
 
 def pasteable(text: str, names: Iterable[str] = ()) -> str:
     """`text` with each absolute path as `(path)`, the names of libraries kept, and each of `names` as `(name)`."""
-    text = _PATH.sub(lambda found: _what_is_left(found[1]), text)
+    text = _PATH.sub(lambda match: _what_is_left(match[1]), text)
     for name in sorted({name for name in names if name}, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "(name)", text)
     return text

@@ -76,7 +76,7 @@ def _gpu(library: object, index: int, kind: Kind) -> Gpu:
 
 def installed() -> dict[str, str]:
     """{normalised name: version} of everything that Python finds."""
-    return {canonicalize_name(found.name): found.version for found in metadata.distributions() if found.name}
+    return {canonicalize_name(package.name): package.version for package in metadata.distributions() if package.name}
 
 
 def required() -> list[Requirement]:

@@ -39,13 +39,13 @@ def changes_of(data: DatasetView, seed: int) -> list[Change]:
     if not data.access.has("written", "caption", "compose"):
         return []
     step = max(1, len(data) // SHOWN)
-    found = []
+    changes = []
     for index in range(0, len(data), step):
         try:
-            found.append(_change(data, index, seed))
+            changes.append(_change(data, index, seed))
         except Fault:
             continue  # a caption file that cannot be read is told among the rejected
-    return found[:SHOWN]
+    return changes[:SHOWN]
 
 
 def _change(data: DatasetView, index: int, seed: int) -> Change:
@@ -68,8 +68,8 @@ def compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[CaptionP
 
 
 def _marked(pieces: Sequence[str], other: Counter[str]) -> list[CaptionPiece]:
-    found = []
+    marked = []
     for piece in pieces:
-        found.append(CaptionPiece(piece, other[piece] <= 0))
+        marked.append(CaptionPiece(piece, other[piece] <= 0))
         other[piece] -= 1
-    return found
+    return marked

@@ -51,22 +51,22 @@ def _line(x: float, value: float) -> str:
     return f"{line}<text {side} y='-4'>{_short(value)}</text>"
 
 
-def heat_map(found: Together) -> str:
+def heat_map(together: Together) -> str:
     """A row for each tag: on which share of its pictures the others stand too."""
-    head = "".join(f"<th class='column'><div>{escape(tag)}</div></th>" for tag in found.tags)
-    rows = "".join(_row(found, number) for number in range(len(found.tags)))
+    head = "".join(f"<th class='column'><div>{escape(tag)}</div></th>" for tag in together.tags)
+    rows = "".join(_row(together, number) for number in range(len(together.tags)))
     return f"<div class='scroll'><table class='heat'><tr><th></th>{head}</tr>{rows}</table></div>"
 
 
-def _row(found: Together, row: int) -> str:
-    cells = "".join(_cell(found, row, column) for column in range(len(found.tags)))
-    return f"<tr><th class='row'>{escape(found.tags[row])}</th>{cells}</tr>"
+def _row(together: Together, row: int) -> str:
+    cells = "".join(_cell(together, row, column) for column in range(len(together.tags)))
+    return f"<tr><th class='row'>{escape(together.tags[row])}</th>{cells}</tr>"
 
 
-def _cell(found: Together, row: int, column: int) -> str:
+def _cell(together: Together, row: int, column: int) -> str:
     if row == column:
         return "<td></td>"
-    share = found.shares[row][column]
-    told = escape(f"{share:.0%} of {found.tags[row]} have {found.tags[column]}", quote=True)
+    share = together.shares[row][column]
+    title = escape(f"{share:.0%} of {together.tags[row]} have {together.tags[column]}", quote=True)
     shade = f"background: color-mix(in srgb, var(--bar) {100 * share:.0f}%, var(--card))"
-    return f"<td title='{told}'><div style='{shade}'>{100 * share:.0f}</div></td>"
+    return f"<td title='{title}'><div style='{shade}'>{100 * share:.0f}</div></td>"

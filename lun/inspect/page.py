@@ -206,9 +206,9 @@ def _twice(facts: DatasetFacts, data: DatasetView) -> str:
     among = f" among {facts.looks.pictures:,}, spread evenly" if facts.looks.pictures < facts.usable else ""
     copies = sum(len(group) - 1 for group in facts.duplicates)
     alike = sum(len(group) - 1 for group in facts.near_duplicates)
-    told = f"<p class='soft'>The same file again: {copies:,}. Look alike{among}: {alike:,}.</p>"
+    summary = f"<p class='soft'>The same file again: {copies:,}. Look alike{among}: {alike:,}.</p>"
     groups = [*facts.near_duplicates[:_GROUPS], *facts.duplicates[:_GROUPS]]
-    return told + "".join(_group(group, data) for group in groups)
+    return summary + "".join(_group(group, data) for group in groups)
 
 
 def _group(names: Sequence[str], data: DatasetView) -> str:

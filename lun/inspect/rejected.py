@@ -21,12 +21,12 @@ Row = tuple[str, str, str]
 
 def rejected_rows(selection: Selection) -> list[Row]:
     """In the order of the steps that removed them, then what lies beside the pictures without a use."""
-    found: list[Row] = []
+    rejected: list[Row] = []
     table = selection.table
     for number, step in enumerate(selection.waterfall.steps):
         for row in np.flatnonzero(selection.waterfall.removed_by == number).tolist():
-            found.append((table.path[row], step.words, _detail(selection, step.name, row)))
-    return [*found, *((path, reason, "") for path, reason in selection.found.unread)]
+            rejected.append((table.path[row], step.words, _detail(selection, step.name, row)))
+    return [*rejected, *((path, reason, "") for path, reason in selection.contents.unread)]
 
 
 def _detail(selection: Selection, step: str, row: int) -> str:

@@ -42,12 +42,12 @@ def write_report(given: Given, data: DatasetView, folder: Path, kinds: Collectio
 
 
 def _warnings(facts: DatasetFacts) -> list[str]:
-    found = []
+    warnings = []
     if facts.unreadable:
-        found.append(f"warning[DAT06]: unreadable images: {len(facts.unreadable):,}; list in rejected.csv")
+        warnings.append(f"warning[DAT06]: unreadable images: {len(facts.unreadable):,}; list in rejected.csv")
     if facts.length_in == "tokens" and facts.too_long:
-        found.append(
+        warnings.append(
             f"warning[DAT07]: {facts.too_long / facts.captions:.0%} of captions are longer than {facts.most_tokens}"
             f" tokens (median {facts.median_length}, longest {facts.longest})"
         )
-    return found
+    return warnings

@@ -138,10 +138,10 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
     )
 
 
-def _waterfall(found: Waterfall, unreadable: int) -> list[dict[str, str | int]]:
+def _waterfall(waterfall: Waterfall, unreadable: int) -> list[dict[str, str | int]]:
     """The steps, and the files that only their headers showed to be no pictures."""
     steps: list[dict[str, str | int]] = [
-        {"name": step.name, "words": step.words, "count": step.count} for step in found.steps
+        {"name": step.name, "words": step.words, "count": step.count} for step in waterfall.steps
     ]
     more: dict[str, str | int] = {"name": "unreadable", "words": UNREADABLE_IMAGE, "count": unreadable}
     return [*steps, more] if unreadable else steps
@@ -182,21 +182,21 @@ def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarr
         return fit_sizes(sizes, buckets.sizes(buckets.resolutions[0])).cropped
     if not crop:
         return np.zeros(len(sizes))
-    found: np.ndarray = 1 - sizes.min(axis=1) / sizes.max(axis=1)
-    return found
+    shares: np.ndarray = 1 - sizes.min(axis=1) / sizes.max(axis=1)
+    return shares
 
 
 def _unreadable(data: DatasetView, sizes: np.ndarray) -> list[Row]:
-    found: list[Row] = []
+    unreadable: list[Row] = []
     if not data.access.has("sizes"):
-        return found  # what cannot be read is told with the first examples
+        return unreadable  # what cannot be read is told with the first examples
     for index in np.flatnonzero(sizes.min(axis=1) <= 0).tolist():
         try:
             if data.has_files:
                 header_size(data.file(index))
         except Fault as fault:
-            found.append((data.name(index), UNREADABLE_IMAGE, fault.why))
-    return found
+            unreadable.append((data.name(index), UNREADABLE_IMAGE, fault.why))
+    return unreadable
 
 
 def _duplicates(data: DatasetView) -> list[list[str]]:

@@ -43,7 +43,7 @@ class DatasetView:
     @property
     def layout(self) -> str:
         """Where the examples come from, in words."""
-        return self.selection.found.words if self.selection else f"{self.access.name}, {len(self):,} examples"
+        return self.selection.contents.words if self.selection else f"{self.access.name}, {len(self):,} examples"
 
     @property
     def waterfall(self) -> Waterfall:
@@ -55,7 +55,7 @@ class DatasetView:
     @property
     def unread(self) -> Sequence[tuple[str, str]]:
         """(path, reason) of files beside the pictures that have no use."""
-        return self.selection.found.unread if self.selection else ()
+        return self.selection.contents.unread if self.selection else ()
 
     @property
     def side(self) -> int | None:
@@ -142,8 +142,8 @@ class DatasetView:
         if self.selection is None:
             return np.zeros(0)
         known = self.selection.table.score[self.selection.rows]
-        found: np.ndarray = known[~np.isnan(known)]
-        return found
+        scores: np.ndarray = known[~np.isnan(known)]
+        return scores
 
 
 def _bytes_of(path: Path) -> int:

@@ -96,7 +96,7 @@ def dump_checkpoint(trainer: Trainer, weights_only: bool = False) -> dict[str, A
 def trainer_of(pl_module: Any) -> Trainer | None:
     """The Trainer that a module is attached to, if any; None for what is no LightningModule."""
     try:
-        found: Trainer | None = getattr(pl_module, "trainer", None)
+        trainer: Trainer | None = getattr(pl_module, "trainer", None)
     except RuntimeError:  # Lightning's way to say that there is none
         return None
-    return found
+    return trainer

@@ -73,8 +73,8 @@ class RankAgreement:
         assert self._training is not None
         trainer, pl_module = self._training
         here = -1 if follower(trainer).dirty else step_of(pl_module)
-        found = None if self.alone else self._reduced([here, -here], seconds=self.patience)
-        self.together = here >= 0 and found is not None and found[1:3] == [here, -here]
+        reduced = None if self.alone else self._reduced([here, -here], seconds=self.patience)
+        self.together = here >= 0 and reduced is not None and reduced[1:3] == [here, -here]
 
     def _reduced(self, numbers: Sequence[int], failed: bool = False, seconds: float | None = None) -> list[int] | None:
         """Whether a rank failed, then the largest numbers; None if a rank is not there within `seconds`, or gone.
@@ -91,5 +91,5 @@ class RankAgreement:
                 raise
             self._group = None  # whatever another rank sends now would answer this question, not the next one
             return None
-        found: list[int] = tensor.tolist()
-        return found
+        reduced: list[int] = tensor.tolist()
+        return reduced

@@ -32,8 +32,8 @@ def rank_failure(run: Path, rank: int) -> Fault:
 
 def last_saved(run: Path) -> Path | None:
     """The checkpoint of a run that was written last; each is whole, since they are moved to their places."""
-    found = [path for path in (run / "checkpoints").rglob("*.ckpt") if not path.name.startswith(".")]
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    files = [path for path in (run / "checkpoints").rglob("*.ckpt") if not path.name.startswith(".")]
+    return max(files, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def is_from_another_rank(error: BaseException) -> bool:

@@ -52,15 +52,15 @@ def _start(words: list[str]) -> int:
     return 0
 
 
-def lines(found: Forecast) -> list[str]:
+def lines(forecast: Forecast) -> list[str]:
     """The forecast in words."""
-    fixed = {"weights": found.weights, "gradients": found.gradients, "optimizer": found.optimizer}
-    parts = {"step": found.step, "optimizer's update": found.update, "samples": found.samples}
+    fixed = {"weights": forecast.weights, "gradients": forecast.gradients, "optimizer": forecast.optimizer}
+    parts = {"step": forecast.step, "optimizer's update": forecast.update, "samples": forecast.samples}
     return [
-        f"peak     {gib(found.peak)} GiB on the card",
+        f"peak     {gib(forecast.peak)} GiB on the card",
         "stays    " + " + ".join(f"{name} {gib(size)}" for name, size in fixed.items()),
         "peaks    " + ", ".join(f"{name} {gib(size)}" for name, size in parts.items()),
-        f"average  {gib(found.average)} GiB in main memory",
+        f"average  {gib(forecast.average)} GiB in main memory",
     ]
 
 

@@ -35,5 +35,5 @@ class EightBit(Optimizer):
     def _state(self, count: int) -> dict[str, torch.Tensor]:
         if count < SMALL:
             return {f"state{number}": torch.empty(count) for number in range(self.states)}
-        found = {f"state{number}": torch.empty(count, dtype=torch.uint8) for number in range(self.states)}
-        return found | {f"absmax{number}": torch.empty(-(-count // BLOCK)) for number in range(self.states)}
+        state = {f"state{number}": torch.empty(count, dtype=torch.uint8) for number in range(self.states)}
+        return state | {f"absmax{number}": torch.empty(-(-count // BLOCK)) for number in range(self.states)}

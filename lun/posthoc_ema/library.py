@@ -32,8 +32,8 @@ class Library:
                 why=f"no files in {root / FOLDER}",
                 fix="train with --base ... configs/options/ema-power.yaml",
             )
-        found = _of_one_line([Snapshot(file) for file in files])
-        return cls(folder, tuple(sorted(found, key=lambda one: (one.about.last_update, one.about.sigma_rel))))
+        snapshots = _of_one_line([Snapshot(file) for file in files])
+        return cls(folder, tuple(sorted(snapshots, key=lambda one: (one.about.last_update, one.about.sigma_rel))))
 
     @property
     def last(self) -> int:
@@ -64,12 +64,12 @@ class Library:
                 f"cannot find {path}, which the snapshots are differences to",
                 fix="put the file of the run back beside its snapshots",
             )
-        found, wanted = sha256(path), {one.about.base_sha256 for one in self.snapshots}
-        if wanted != {found}:
+        actual, wanted = sha256(path), {one.about.base_sha256 for one in self.snapshots}
+        if wanted != {actual}:
             raise Fault(
                 "MOD03",
                 f"{path} is not the file that the snapshots are differences to",
-                why=f"its sha256 begins with {found[:12]}, theirs with {', '.join(sorted(w[:12] for w in wanted))}",
+                why=f"its sha256 begins with {actual[:12]}, theirs with {', '.join(sorted(w[:12] for w in wanted))}",
                 fix="put the file of the run back beside its snapshots",
             )
         return TensorFile(path)

@@ -60,10 +60,10 @@ def _refuse_poor(fits: Mapping[float, Fit], force: bool) -> None:
     poor = {width: result for width, result in fits.items() if result.profile_error > WORST}
     if not poor:
         return
-    told = ", ".join(f"{width:g} ({100 * result.profile_error:.1f} %)" for width, result in poor.items())
+    widths = ", ".join(f"{width:g} ({100 * result.profile_error:.1f} %)" for width, result in poor.items())
     fault = Fault(
         "CLI05",
-        f"these snapshots cannot make the width {told}",
+        f"these snapshots cannot make the width {widths}",
         why=f"its profile would be further than {100 * WORST:.0f} % from the one wanted",
         fix="a width or step that `inspect` shows to be closer, or --force",
     )

@@ -64,10 +64,10 @@ def read_prompts(path: Path, where: str = "--prompts") -> list[Prompt]:
         raise Fault("CFG02", f"{path} is not UTF-8 text", why=error.reason, fix="save the file as UTF-8") from error
     except ValueError as error:
         raise Fault("CFG02", f"{path} is no list of prompts", where=where, why=str(error)) from error
-    found = _from_yaml(text, path) if path.suffix in (".yaml", ".yml") else _from_lines(text, path)
-    if not found:
+    prompts = _from_yaml(text, path) if path.suffix in (".yaml", ".yml") else _from_lines(text, path)
+    if not prompts:
         raise Fault("CFG02", f"{path} holds no prompts", where=where)
-    return found
+    return prompts
 
 
 def _from_lines(text: str, path: Path) -> list[Prompt]:
@@ -146,10 +146,10 @@ class Prompts:
         return self.current
 
     def _read(self) -> list[Prompt]:
-        found = prompts_of(self.source)
-        for prompt in found:
+        prompts = prompts_of(self.source)
+        for prompt in prompts:
             _require_previewable(prompt, self.guidance)
-        return found
+        return prompts
 
 
 def seeds_of(prompts: Sequence[Prompt]) -> list[int]:

@@ -73,11 +73,11 @@ class SampleRecord:
 
         wanted  (prompt, seed) of each column
         """
-        found = {(s.prompt, s.seed): s for s in samples if s.step == step and s.weights == weights}
+        matches = {(s.prompt, s.seed): s for s in samples if s.step == step and s.weights == weights}
         sheets: dict[str, Image.Image | None] = {}
         cut: list[Image.Image | None] = []
         for key in wanted:
-            sample = found.get(key)
+            sample = matches.get(key)
             if sample and sample.file not in sheets:
                 sheets[sample.file] = self._sheet(sample.file)
             sheet = sheets[sample.file] if sample else None

@@ -17,17 +17,17 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
     What came or went as a whole, such as a callback, is one line.
     """
-    found = _differences(before, now, ())
-    return [f"{'.'.join(path)}: {_shown(old)} -> {_shown(new)}" for path, old, new in found]
+    differences = _differences(before, now, ())
+    return [f"{'.'.join(path)}: {_shown(old)} -> {_shown(new)}" for path, old, new in differences]
 
 
 def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
     """The configuration of a run's last start; None where it did not store one, as in 2022."""
     try:
-        found = parse(read_text(resolved), resolved.as_posix()).plain()
+        settings = parse(read_text(resolved), resolved.as_posix()).plain()
     except Fault:
         return None
-    return found if isinstance(found, Mapping) else None
+    return settings if isinstance(settings, Mapping) else None
 
 
 def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

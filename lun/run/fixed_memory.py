@@ -49,10 +49,10 @@ def state_bytes(optimizer: Recipe) -> float | None:
     if not str(optimizer["target"]).startswith(LIBRARY):
         return None
     try:
-        found = {_measured(optimizer, shape) for shape in SHAPES}
+        measured = {_measured(optimizer, shape) for shape in SHAPES}
     except (Fault, RuntimeError, TypeError):  # the start tells what is wrong with it
         return None
-    return found.pop() if len(found) == 1 else None
+    return measured.pop() if len(measured) == 1 else None
 
 
 def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:

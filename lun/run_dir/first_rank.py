@@ -36,14 +36,14 @@ class FirstRank:
             if self.meets_at:
                 self._open(*self.meets_at).set(name, chosen)
             return chosen
-        if told := os.environ.get(variable):
-            return told
+        if decided := os.environ.get(variable):
+            return decided
         return self._open(*self.meets_at).get(name).decode() if self.meets_at else choose()
 
     def _in_group(self, choose: Callable[[], str]) -> str:
-        told = [choose() if distributed.get_rank() == 0 else ""]
-        distributed.broadcast_object_list(told)
-        return told[0]
+        shared = [choose() if distributed.get_rank() == 0 else ""]
+        distributed.broadcast_object_list(shared)
+        return shared[0]
 
     def _open(self, address: str, port: int) -> Store:
         if self._store is None:

@@ -39,13 +39,13 @@ def this_job(environment: Mapping[str, str] = os.environ) -> Job | None:
 
 def begun_by(job: Job, logdir: Path, argv: list[str] | None = None) -> RunDirectory | None:
     """The newest run in `logdir` whose last start was of this job, and by the command line `argv` if one is given."""
-    found = []
+    runs = []
     for folder in logdir.iterdir() if logdir.is_dir() else ():
         run = RunDirectory(folder.absolute())
         record = None if folder.is_symlink() or not folder.is_dir() else run.record()
         if record and record.job == job.name and argv in (None, record.argv):
-            found.append((record.started, folder.name, run))
-    return max(found, key=lambda entry: entry[:2])[2] if found else None
+            runs.append((record.started, folder.name, run))
+    return max(runs, key=lambda entry: entry[:2])[2] if runs else None
 
 
 def _count(environment: Mapping[str, str], name: str) -> int:

@@ -99,10 +99,10 @@ class RunLock:
     def holder(self) -> Holder | None:
         """Who the file says holds it; None where it says nothing."""
         try:
-            found = record_of(Holder, read_json(self.path))
+            holder = record_of(Holder, read_json(self.path))
         except (OSError, ValueError):
             return None
-        return found if found.pid > 0 else None  # a signal to 0 or -1 would go to many
+        return holder if holder.pid > 0 else None  # a signal to 0 or -1 would go to many
 
 
 @contextmanager

@@ -69,12 +69,12 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     path = logdir / LATEST if target is None else Path(target)
     if not path.exists():
         raise _nothing_there(path, target, logdir)
-    found = _in_run(Path(os.path.abspath(path)))
+    named = _in_run(Path(os.path.abspath(path)))
     if path.is_file():
-        return _one_file(path, found)
-    if found is None:
+        return _one_file(path, named)
+    if named is None:
         raise _no_run(path)
-    run = found[0]
+    run = named[0]
     candidates, damaged = _candidates(run)
     chosen = _newest_whole(run, candidates, damaged)
     if chosen is None:
@@ -83,10 +83,10 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     return _resume(run, chosen, candidates)
 
 
-def _one_file(named: Path, found: tuple[RunDirectory, Path] | None) -> Resume:
-    if found is None:
+def _one_file(named: Path, in_run: tuple[RunDirectory, Path] | None) -> Resume:
+    if in_run is None:
         raise _not_of_a_run(named, "it does not lie in a run directory (configs/ beside checkpoints/)")
-    run, path = found
+    run, path = in_run
     if reason := unreadable(path):
         raise Fault(
             "RES01",
@@ -122,7 +122,7 @@ def _in_run(path: Path) -> tuple[RunDirectory, Path] | None:
 
 def _candidates(run: RunDirectory) -> tuple[list[Candidate], dict[Path, str]]:
     """All files that can be opened and hold a training state, and why the others cannot."""
-    found, damaged = [], {}
+    candidates, damaged = [], {}
     for path in sorted(run.checkpoints.rglob("*.ckpt")):
         if path.name.startswith("."):
             continue
@@ -131,8 +131,8 @@ def _candidates(run: RunDirectory) -> tuple[list[Candidate], dict[Path, str]]:
             damaged[path] = unreadable(path) or "it has no training state"
             log.warning("passing over %s: %s", path, damaged[path])
         else:
-            found.append(candidate)
-    return found, damaged
+            candidates.append(candidate)
+    return candidates, damaged
 
 
 def _candidate(path: Path) -> Candidate | None:
@@ -183,8 +183,8 @@ def _nothing_there(path: Path, target: str | None, logdir: Path) -> Fault:
             where="--resume",
             fix="name the run: --resume logs/RUN",
         )
-    if (found := _in_run(Path(os.path.abspath(path)))) and path.suffix == ".ckpt":
-        return _no_such_file(path, found[0])
+    if (in_run := _in_run(Path(os.path.abspath(path)))) and path.suffix == ".ckpt":
+        return _no_such_file(path, in_run[0])
     folder = path.parent if path.parent.is_dir() else logdir
     names = _runs_in(folder)
     near = get_close_matches(path.name, [*names, *([LATEST] if (folder / LATEST).exists() else [])], n=1)

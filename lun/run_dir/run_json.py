@@ -57,13 +57,13 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that decide a result; those not installed are left out."""
-    found = {"python": sys.version.split()[0]}
+    versions = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def program_commit() -> str | None:

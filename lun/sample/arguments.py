@@ -80,10 +80,10 @@ def _seed(text: str) -> int:
 
 def _guidance(text: str) -> float:
     """Raises ValueError, which argparse tells, for what is no number at all."""
-    found = float(text)
-    if not (math.isfinite(found) and found >= 0):
+    number = float(text)
+    if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0 on")
-    return found
+    return number
 
 
 def _positive(text: str) -> int:

@@ -20,9 +20,9 @@ def place(model: DDPM, device: str | None, dtype: str) -> None:
 
     The first stage stays in fp32: SDXL's overflows fp16. Raises `Fault` DEV01 for a device that is not there.
     """
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     try:
-        model.to(torch.device(device) if device else found or torch.device("cpu"))
+        model.to(torch.device(device) if device else accelerator or torch.device("cpu"))
     except (RuntimeError, AssertionError) as error:
         why = str(error).splitlines()[0]
         raise Fault(

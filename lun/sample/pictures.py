@@ -45,19 +45,19 @@ def list_pictures(
     """
     side = model.image_size * pixels_per_latent(model)
     width, height = asked.size or (side, side)
-    told = {name: getattr(asked, name) for name in DEFAULTS if getattr(asked, name) is not None}
+    given = {name: getattr(asked, name) for name in DEFAULTS if getattr(asked, name) is not None}
     run = {name: value for name, value in run.items() if name in DEFAULTS}
-    base = {**DEFAULTS, "width": width, "height": height, **run, **told}
+    base = {**DEFAULTS, "width": width, "height": height, **run, **given}
     first = secrets.randbelow(2**31) if asked.seed == -1 else asked.seed
     copies = [(prompt, copy) for prompt in prompts for copy in range(asked.count)]
-    found = []
+    pictures = []
     for place, (prompt, copy) in enumerate(copies):
         settings = {**base, **prompt.settings}
         settings["seed"] = settings["seed"] + copy if "seed" in settings else first + place
-        found.append(Picture(prompt.text, **settings))
-    for picture in found:
+        pictures.append(Picture(prompt.text, **settings))
+    for picture in pictures:
         _require_possible(picture, model)
-    return found
+    return pictures
 
 
 def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:

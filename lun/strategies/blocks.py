@@ -12,9 +12,9 @@ def blocks_of(module: nn.Module, size: int) -> list[nn.Module]:
     inner block holds does not count for the one around it. A single layer is no block: what it returns may be written
     over in place, which loses the mark that gathers its weights for the backward pass.
     """
-    found: list[nn.Module] = []
-    _collect(module, size, found, in_list=False)
-    return found
+    blocks: list[nn.Module] = []
+    _collect(module, size, blocks, in_list=False)
+    return blocks
 
 
 def compute_twice(model: nn.Module) -> None:
@@ -25,12 +25,12 @@ def compute_twice(model: nn.Module) -> None:
             method()
 
 
-def _collect(module: nn.Module, size: int, found: list[nn.Module], in_list: bool) -> int:
+def _collect(module: nn.Module, size: int, blocks: list[nn.Module], in_list: bool) -> int:
     """The trained parameters of `module` that no block holds."""
     listed = isinstance(module, nn.ModuleList)
     left = sum(p.numel() for p in module.parameters(recurse=False) if p.requires_grad)
-    left += sum(_collect(child, size, found, listed) for child in module.children())
+    left += sum(_collect(child, size, blocks, listed) for child in module.children())
     if not in_list or left < size or not list(module.children()):
         return left
-    found.append(module)
+    blocks.append(module)
     return 0

@@ -66,12 +66,12 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
 @torch.no_grad()
 def whole_on_first_rank(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Whole tensors on the CPU of rank 0, one after the other; empty on the other ranks. Collective."""
-    found = {}
+    gathered = {}
     for name, tensor in tensors.items():
         whole = _on_mesh(tensor).full_tensor() if isinstance(tensor, DTensor) else tensor
         if distributed.get_rank() == 0:
-            found[name] = whole.cpu()
-    return found
+            gathered[name] = whole.cpu()
+    return gathered
 
 
 def lazy_shard(part: Tensor, like: DTensor) -> LazyShardedTensor:

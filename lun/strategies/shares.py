@@ -33,20 +33,20 @@ class Shares:
     @torch.no_grad()
     def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         dtypes: dict[str, torch.dtype] = {}
-        told: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(told, {name: part.dtype for name, part in parts.items()})
-        for each in told:
+        dtypes_by_rank: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(dtypes_by_rank, {name: part.dtype for name, part in parts.items()})
+        for each in dtypes_by_rank:
             dtypes |= each
         if is_left_spread():
             return {name: self._left(name, like.shape, dtypes[name], parts) for name, like in self._all()}
-        found: dict[str, Tensor] = {}
+        gathered: dict[str, Tensor] = {}
         for name, like in self._all():
             other = torch.empty(like.shape, dtype=dtypes[name], device=like.device)
             sent = parts[name].to(like.device).contiguous() if name in parts else other
             self._send(name, sent)
             if self._rank == 0:
-                found[name] = parts.get(name, sent).cpu()
-        return found
+                gathered[name] = parts.get(name, sent).cpu()
+        return gathered
 
     @staticmethod
     def _left(name: str, shape: torch.Size, dtype: torch.dtype, parts: Mapping[str, Tensor]) -> LazyShardedTensor:

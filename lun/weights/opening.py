@@ -82,14 +82,14 @@ def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
     metadata = texts if file.suffix == ".safetensors" else {}
     if model.family is None:
         return Facts(metadata=metadata)
-    found = evidence_of(model.state, model.family, metadata, file)
-    if not found.certain:
-        log.warning("the prediction is taken to be %s by %s; check a picture", found.prediction, found.reason)
-    scheduler = {"rescale_betas_zero_snr": True} if found.zero_terminal_snr else {}
-    if found.prediction == FLOW:
+    evidence = evidence_of(model.state, model.family, metadata, file)
+    if not evidence.certain:
+        log.warning("the prediction is taken to be %s by %s; check a picture", evidence.prediction, evidence.reason)
+    scheduler = {"rescale_betas_zero_snr": True} if evidence.zero_terminal_snr else {}
+    if evidence.prediction == FLOW:
         scheduler = flow_of_metadata(metadata)
     return Facts(
-        found.prediction,
+        evidence.prediction,
         scheduler,
         resolution=resolution_in(metadata),
         metadata=metadata,
@@ -133,8 +133,8 @@ def _tell_choice(choice: ChosenWeights, there_were_two: bool) -> None:
 def _step(content: Content) -> int | None:
     stored = content.facts.get("lun") or {}
     step = stored.get("position", {}).get("step") if isinstance(stored, Mapping) else None
-    found = content.facts.get("global_step") if step is None else step
-    return int(found) if found is not None else None
+    number = content.facts.get("global_step") if step is None else step
+    return int(number) if number is not None else None
 
 
 def _iso(seconds: float) -> str:

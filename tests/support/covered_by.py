@@ -96,7 +96,7 @@ COVERED_BY = {
     "lun.data.index.selection": "tests/unit/lun/data/test_local.py",
     "lun.data.index.sizes": "tests/unit/lun/data/layouts/test_spread.py",
     "lun.data.layouts.board": "tests/unit/lun/data/layouts/test_spread.py",
-    "lun.data.layouts.found": "tests/unit/lun/data/layouts/test_recognise.py",
+    "lun.data.layouts.folder_contents": "tests/unit/lun/data/layouts/test_recognise.py",
     "lun.data.layouts.kohya_json": "tests/unit/lun/data/layouts/test_recognise.py",
     "lun.data.layouts.lines": "tests/unit/lun/data/layouts/test_recognise.py",
     "lun.data.layouts.pairs": "tests/unit/lun/data/layouts/test_recognise.py",

@@ -165,9 +165,9 @@ class DDPM(TrainedModel, DrawsPictures):
         x0 = self.encode(batch, draws)
         losses, metrics = measure(self, x0, self.condition(batch, draws, x0), draws, batch)
         loss = self.window_mean(losses.weighted)
-        told = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
-        told |= {f"train/{name}": self.window_mean(numbers) for name, numbers in metrics.items()}
-        self.log_window(batch_idx, told, **self.current_rates())
+        logged = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
+        logged |= {f"train/{name}": self.window_mean(numbers) for name, numbers in metrics.items()}
+        self.log_window(batch_idx, logged, **self.current_rates())
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
@@ -301,8 +301,8 @@ class LatentDiffusion(DDPM, ScalesLatents):
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
         pixels = self._pixels((x0.shape[-2], x0.shape[-1]))
         with torch.set_grad_enabled(self.text_encoder_trains and torch.is_grad_enabled()):
-            told = self.conditioner(batch, draws, pixels)
-        return told._replace(concat=surroundings(self, batch, self.mask)) if self.mask else told
+            cond = self.conditioner(batch, draws, pixels)
+        return cond._replace(concat=surroundings(self, batch, self.mask)) if self.mask else cond
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
         return self._fully_masked(self.conditioner.on(captions, self._pixels(sides)), len(captions))
@@ -310,8 +310,8 @@ class LatentDiffusion(DDPM, ScalesLatents):
     def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:
         return self._fully_masked(self.conditioner.away_from(negatives, self._pixels(sides)), len(negatives))
 
-    def _fully_masked(self, told: Conditioning, count: int) -> Conditioning:
-        return told._replace(concat=nothing_around(self, count)) if self.mask else told
+    def _fully_masked(self, cond: Conditioning, count: int) -> Conditioning:
+        return cond._replace(concat=nothing_around(self, count)) if self.mask else cond
 
     def _pixels(self, sides: Sides | None) -> Pixels:
         return pixels_of_sides(self, sides or (self.image_size, self.image_size))

@@ -39,8 +39,8 @@ def _library_config(network: nn.Module | None) -> dict[str, Any]:
 
 def networks_of(model: DDPM) -> dict[str, nn.Module]:
     """The networks of a model that was built."""
-    found = {"first stage": model.first_stage_model} if isinstance(model, LatentDiffusion) else {}
-    return found | ({"UNet": model.model.diffusion_model} if model.model is not None else {})
+    networks = {"first stage": model.first_stage_model} if isinstance(model, LatentDiffusion) else {}
+    return networks | ({"UNet": model.model.diffusion_model} if model.model is not None else {})
 
 
 def networks_on_meta(model: DDPM) -> dict[str, nn.Module]:

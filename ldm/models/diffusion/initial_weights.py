@@ -95,10 +95,10 @@ class Start:
     unet_only: bool = False
     prediction: str = "eps"
 
-    def fed(self, parts: Mapping[str, Part], found: Parts) -> Iterator[tuple[str, State]]:
+    def fed(self, parts: Mapping[str, Part], split: Parts) -> Iterator[tuple[str, State]]:
         """The parts that the checkpoint fills, each with its tensors; a part's own path wins over the checkpoint."""
         for name, part in parts.items():
-            state = part.among(found)
+            state = part.among(split)
             asked = part.prefix == UNET or not self.unet_only
             if asked and not part.own_path and len(state) > len(self.left_out(part, state)):
                 yield name, state
@@ -182,15 +182,15 @@ def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapp
             "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
             *(description.prediction, start.prediction),
         )
-    found = checkpoint.read()
-    for name, state in start.fed(parts, found):
+    split = checkpoint.read()
+    for name, state in start.fed(parts, split):
         if start.averaged and parts[name].prefix == UNET:
-            state = averaged_unet(state, found.ema, networks[name], checkpoint.given)
-        elif parts[name].prefix == UNET and len(found.ema) > len(EMA_COUNTERS):
+            state = averaged_unet(state, split.ema, networks[name], checkpoint.given)
+        elif parts[name].prefix == UNET and len(split.ema) > len(EMA_COUNTERS):
             log.info("note: the raw weights are taken; model.params.init_from_ema=true takes the averaged ones")
         load_part(networks[name], state, checkpoint.given, start.left_out(parts[name], state))
         networks[name].loaded_from = checkpoint.given
-    if left := [key for key in found.rest if "." in key]:
+    if left := [key for key in split.rest if "." in key]:
         log.info("note: %d tensors of no part were left out, first %s", len(left), sorted(left)[0])
 
 
@@ -201,17 +201,19 @@ def averaged_unet(raw: State, ema: State, network: Any, source: str) -> State:
     """
     names = network.to_disk(network.from_disk(raw))
     undotted = {name: f"diffusion_model.{name}".replace(".", "") for name in names}
-    found = {name: ema[key] for name, key in undotted.items() if key in ema}
-    if not found:
+    averaged = {name: ema[key] for name, key in undotted.items() if key in ema}
+    if not averaged:
         raise Fault(
             "MOD03",
             f"{source} holds no averaged (EMA) weights",
             where="model.params.init_from_ema",
             fix="init_from_ema=false starts from its raw weights",
         )
-    if len(found) < len(names):
-        log.warning("%d of %d EMA weights are not in %s: raw ones there", len(names) - len(found), len(names), source)
-    return names | found
+    if len(averaged) < len(names):
+        log.warning(
+            "%d of %d EMA weights are not in %s: raw ones there", len(names) - len(averaged), len(names), source
+        )
+    return names | averaged
 
 
 def _require_fit(checkpoint: WholeCheckpoint, part: Part, state: State, ignore: Sequence[str]) -> None:

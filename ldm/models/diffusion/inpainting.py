@@ -38,8 +38,8 @@ def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor
         pictures = batch[model.first_stage_key].movedim(-1, 1)
         masks = mask(model.draws(batch), *pictures.shape[-2:]).to(pictures)
         batch[KEPT] = _joined(model, pictures * (1 - masks), masks)
-    found: Tensor = batch[KEPT]
-    return found
+    kept: Tensor = batch[KEPT]
+    return kept
 
 
 def nothing_around(model: Surrounded, count: int) -> Tensor:

@@ -102,8 +102,8 @@ class Scene:
         """The t that rows show: every `log_every_t`-th step of the path and the last, from the cleanest on."""
         path = self.model.objective.path
         last = path.timesteps - 1
-        found: list[float] = levels(path)[sorted({*range(0, last, self.model.log_every_t), last})].tolist()
-        return found
+        levels_shown: list[float] = levels(path)[sorted({*range(0, last, self.model.log_every_t), last})].tolist()
+        return levels_shown
 
     def diffusion_row(self) -> Tensor:
         """x_t at `levels` as the forward process gives it, decoded: (b, 3, H, k W)."""
@@ -178,8 +178,8 @@ class Scene:
         )
 
         def telling(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
-            told = cond._replace(concat=around.repeat(len(x_t) // len(around), 1, 1, 1))
-            return network(x_t, t, told)
+            inpainted = cond._replace(concat=around.repeat(len(x_t) // len(around), 1, 1, 1))
+            return network(x_t, t, inpainted)
 
         return telling
 

@@ -45,9 +45,9 @@ def build_published(model: Model) -> LatentDiffusion:
     )
     parts = built.part_recipes()
     networks = {name: part.build_on_meta() for name, part in parts.items()}
-    found = split_parts(model.state)
+    split = split_parts(model.state)
     for name, part in parts.items():
-        load_part(networks[name], part.among(found), model.source)
+        load_part(networks[name], part.among(split), model.source)
     built.adopt(networks)
     return built.eval()
 

@@ -41,8 +41,8 @@ class ValidationLoss:
         self._sums[suffix] = self._sums.get(suffix, torch.zeros(len(rows), device=rows.device)) + rows.sum(dim=1)
 
     def keep(self, x0: Tensor, batch: Mapping[str, Any], draws: BatchDraws) -> None:
-        told = {name: value for name, value in batch.items() if name not in ("image", "moments")}
-        self._kept.append((x0.cpu(), told, draws))
+        conditions = {name: value for name, value in batch.items() if name not in ("image", "moments")}
+        self._kept.append((x0.cpu(), conditions, draws))
 
     def kept(self) -> Iterator[tuple[Tensor, dict[str, Any], BatchDraws]]:
         while self._kept:
@@ -51,9 +51,9 @@ class ValidationLoss:
     def metrics(self, reduce: Callable[..., Tensor]) -> dict[str, Tensor]:
         """`val/loss_simple`, `val/loss` and metrics, with each suffix; `reduce(tensor, reduce_op="sum")` adds up over
         ranks."""
-        found: dict[str, Tensor] = {}
+        metrics: dict[str, Tensor] = {}
         for suffix, sums in self._sums.items():
             count, *others = reduce(sums, reduce_op="sum")
             named = zip(self._names, others, strict=True)
-            found |= {f"val/{name}{suffix}": total / count for name, total in named}
-        return found
+            metrics |= {f"val/{name}{suffix}": total / count for name, total in named}
+        return metrics

@@ -64,11 +64,11 @@ def _pieces(text: str, tokenize: Tokenize, between: Sequence[re.Pattern[str]]) -
     if not between:
         tokens = tokenize([text])[0]
         return [tokens[first : first + CHUNK] for first in range(0, len(tokens), CHUNK)]
-    found: list[list[int]] = []
+    pieces: list[list[int]] = []
     parts = [part for part in between[0].split(text) if part]
     for part, tokens in zip(parts, tokenize(parts) if parts else [], strict=True):
-        found += [tokens] if len(tokens) <= CHUNK else _pieces(part, tokenize, between[1:])
-    return found
+        pieces += [tokens] if len(tokens) <= CHUNK else _pieces(part, tokenize, between[1:])
+    return pieces
 
 
 def chunked(captions: Sequence[str], count: int, tokenize: Tokenize, start: int, end: int, pad: int) -> Tensor:

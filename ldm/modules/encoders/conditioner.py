@@ -63,17 +63,17 @@ class Conditioner:
         return self._sized(self._told(captions, dropped), sizes)
 
     def _told(self, captions: Sequence[str], dropped: Sequence[bool]) -> Conditioning:
-        told = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
+        cond = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
         if not (self.drops_to_zeros and any(dropped)):
-            return told
+            return cond
         rows = torch.tensor(dropped)
-        return told.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
+        return cond.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
 
-    def _sized(self, told: Conditioning, sizes: Tensor) -> Conditioning:
+    def _sized(self, cond: Conditioning, sizes: Tensor) -> Conditioning:
         """`told` with sizes (b, 6), height before width, where the network is told any; always in float32."""
-        if not self.tells_sizes or told.context is None:
-            return told
-        return told._replace(sizes=sizes.to(told.context.device, torch.float32))
+        if not self.tells_sizes or cond.context is None:
+            return cond
+        return cond._replace(sizes=sizes.to(cond.context.device, torch.float32))
 
 
 def _rows(chosen: Tensor, like: Tensor) -> Tensor:

@@ -166,8 +166,8 @@ class FrozenOpenCLIPEmbedder2(OpenCLIPText):
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context: (b, max_length, width), or (b, 77 chunks, width); pooled: (b, width), of the first chunk."""
-        found = self.read(captions, output_hidden_states=True)
-        return Conditioning(self.tokens.joined(found.hidden_states[-2]), self.tokens.first(found.text_embeds))
+        output = self.read(captions, output_hidden_states=True)
+        return Conditioning(self.tokens.joined(output.hidden_states[-2]), self.tokens.first(output.text_embeds))
 
 
 def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]]:

@@ -84,10 +84,10 @@ class SDXLConditioner(nn.Module):
         return self._each(state, "from_disk")
 
     def _each(self, state: State, direction: str) -> State:
-        found: State = {}
+        merged: State = {}
         rest = dict(state)
         for number, embedder in enumerate(self.embedders):
             prefix = f"embedders.{number}."
             own = {key.removeprefix(prefix): rest.pop(key) for key in state if key.startswith(prefix)}
-            found |= {prefix + key: value for key, value in getattr(embedder, direction)(own).items()} if own else {}
-        return found | rest
+            merged |= {prefix + key: value for key, value in getattr(embedder, direction)(own).items()} if own else {}
+        return merged | rest

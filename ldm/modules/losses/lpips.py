@@ -40,9 +40,9 @@ class LPIPS(nn.Module):
         with torch.autocast(made.device.type, enabled=False):
             with torch.set_grad_enabled(real.requires_grad and torch.is_grad_enabled()):
                 wanted = [_normalised(map) for map in self._features(real)]
-            found = [_normalised(map) for map in self._features(made)]
+            features = [_normalised(map) for map in self._features(made)]
             total = torch.zeros(len(made), device=made.device)
-            for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
+            for number, (a, b) in enumerate(zip(wanted, features, strict=True)):
                 total = total + (getattr(self, f"head_{number}") * (a - b).square()).sum(dim=1).mean(dim=(1, 2))
             return total
 

@@ -50,20 +50,20 @@ def shapes() -> dict[str, tuple[int, ...]]:
     """{torchvision's name: shape} of the 26 tensors."""
     numbers = [(number, width) for stage, width in STAGES for number in stage]
     widths = [3, *(width for _, width in numbers)]
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for (number, _), (before, after) in zip(numbers, pairwise(widths), strict=True):
-        found |= {f"features.{number}.weight": (after, before, 3, 3), f"features.{number}.bias": (after,)}
-    return found
+        shapes |= {f"features.{number}.weight": (after, before, 3, 3), f"features.{number}.bias": (after,)}
+    return shapes
 
 
 def random_vgg() -> dict[str, Tensor]:
     """Weights that keep the size of activations (He et al. 2015), from a fixed seed."""
     generator = torch.Generator().manual_seed(key(0, "random VGG16"))
-    found = {}
+    weights = {}
     for name, shape in shapes().items():
         scale = (2 / (9 * shape[1])) ** 0.5 if len(shape) == 4 else 0.0
-        found[name] = scale * torch.randn(shape, generator=generator, device="cpu")
-    return found
+        weights[name] = scale * torch.randn(shape, generator=generator, device="cpu")
+    return weights
 
 
 def read_vgg(path: str) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ DROPPED: Mapping[str, Mapping[str, str]] = {
 
 def idle(config: Config) -> Upgrade:
     """Every recipe without the parameters of `DROPPED`, each told once with its reason."""
-    told: dict[str, None] = {}
+    notes: dict[str, None] = {}
 
     def bare(recipe: Config) -> Config:
         package, _, name = recipe["target"].rpartition(".")
@@ -36,10 +36,10 @@ def idle(config: Config) -> Upgrade:
         given = at(recipe, "params")
         for key in known.keys() & given.keys():
             if _asks(given[key]):
-                told[f"{key}: {given[key]} of {recipe['target']} is ignored: {known[key]}"] = None
+                notes[f"{key}: {given[key]} of {recipe['target']} is ignored: {known[key]}"] = None
         return put(recipe, without(given, set(known)), "params") if known.keys() & given.keys() else recipe
 
-    return Upgrade(rewrite(config, bare), tuple(told))
+    return Upgrade(rewrite(config, bare), tuple(notes))
 
 
 def _asks(value: Any) -> bool:

@@ -126,9 +126,9 @@ def _without_removed(given: Config, notes: list[str]) -> Config:
     dropped = [
         key for key, value in given.items() if key in REMOVED and not (key in _REFUSED_WITH_VALUE and _asks(value))
     ]
-    told = [key for key in dropped if _asks(given[key])]
-    if told:
-        reasons = "; ".join(f"{key} ({REMOVED[key].why})" for key in told)
+    noted = [key for key in dropped if _asks(given[key])]
+    if noted:
+        reasons = "; ".join(f"{key} ({REMOVED[key].why})" for key in noted)
         notes.append(f"lightning.trainer: without effect here, ignored: {reasons}")
     return {key: value for key, value in given.items() if key not in dropped}
 

@@ -66,13 +66,13 @@ def model(config: Config) -> Upgrade:
     else:
         return Upgrade(config)
     params = at(config, "model", "params")
-    found = {key: idle[key] for key in params if key in idle}
-    if not found:
+    idle_given = {key: idle[key] for key in params if key in idle}
+    if not idle_given:
         return Upgrade(config)
-    refused = {key: entry for key, entry in found.items() if _is_refused(params[key], entry)}
-    ignored = [key for key in found if key not in refused]
+    refused = {key: entry for key, entry in idle_given.items() if _is_refused(params[key], entry)}
+    ignored = [key for key in idle_given if key not in refused]
     return Upgrade(
-        put(config, without(params, set(found)), "model", "params"),
+        put(config, without(params, set(idle_given)), "model", "params"),
         (f"model.params: without effect here, ignored: {listed(ignored)}",) if ignored else (),
         tuple(_refusal(key, params[key], entry) for key, entry in refused.items()),
     )

@@ -31,10 +31,10 @@ class Upgrade:
 
 def at(config: Mapping[str, Any], *path: str) -> Config:
     """The map at `path`, or an empty one where there is none."""
-    found: Any = config
+    value: Any = config
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def put(config: Mapping[str, Any], value: Any, *path: str) -> Config:
@@ -47,8 +47,8 @@ def put(config: Mapping[str, Any], value: Any, *path: str) -> Config:
 def rewrite(value: Any, function: Callable[[Config], Config]) -> Any:
     """`value` with `function` applied to every recipe in it, outermost first."""
     if isinstance(value, Mapping):
-        found = function(dict(value)) if isinstance(value.get("target"), str) else value
-        return {key: rewrite(item, function) for key, item in found.items()}
+        rewritten = function(dict(value)) if isinstance(value.get("target"), str) else value
+        return {key: rewrite(item, function) for key, item in rewritten.items()}
     if isinstance(value, list):
         return [rewrite(item, function) for item in value]
     return value

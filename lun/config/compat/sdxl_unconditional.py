@@ -34,8 +34,8 @@ def keep_unconditional(config: Config, stored: Mapping[str, Any] | None) -> Upgr
         f"{'.'.join(PATH)}.params.{NAME}: this run was trained with the encoded {BEFORE}, and goes on so;"
         f" new runs of XL take {NEW}"
     )
-    told = stored is not None and NAME not in at(stored, *PATH, "params")
-    return Upgrade(put(config, {**params, NAME: value}, *PATH, "params"), (note,) if told else ())
+    added = stored is not None and NAME not in at(stored, *PATH, "params")
+    return Upgrade(put(config, {**params, NAME: value}, *PATH, "params"), (note,) if added else ())
 
 
 def _is_xl(config: Mapping[str, Any]) -> bool:

@@ -72,10 +72,12 @@ def _beside(name: str, file: Path, where: str) -> Path:
         if candidate.suffix in SUFFIXES[1:] and candidate.is_file():
             return candidate
     try:
-        found = find_config(name)
-        if found.suffix not in SUFFIXES[1:]:  # an error in it would show lines of whatever file a shared config names
-            raise Fault("CFG01", f"{found} is no YAML file", fix="name a file that ends in .yaml")
-        return found
+        config_file = find_config(name)
+        if (
+            config_file.suffix not in SUFFIXES[1:]
+        ):  # an error in it would show lines of whatever file a shared config names
+            raise Fault("CFG01", f"{config_file} is no YAML file", fix="name a file that ends in .yaml")
+        return config_file
     except Fault as fault:
         here = [path.stem for path in file.parent.glob("*.y*ml")]
         fix = fault.fix or did_you_mean(name, here)

@@ -36,11 +36,11 @@ def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> tuple[dic
         _put(without, path, None)
     plain = OmegaConf.to_container(OmegaConf.create(without), resolve=True)
     assert isinstance(plain, dict)
-    found = {str(key): value for key, value in plain.items()}
+    result = {str(key): value for key, value in plain.items()}
     for path, text in places:
         if path in faults:
-            _put(found, path, text)
-    return found, faults
+            _put(result, path, text)
+    return result, faults
 
 
 def refuse_bomb(config: dict[str, Any], places: list[tuple[Path, str]]) -> None:

@@ -80,8 +80,8 @@ class _Shipped:
         """What lies below layers of one rank: those of lower ranks, and what they stand on."""
         rank = self.rank[layers[0].place]
         stood_on = frozenset[Path]().union(*(self.stands_on[layer.place] for layer in layers))
-        found = [one.node for one in self.layers if self.rank[one.place] < rank or one.place in stood_on]
-        return reduce(merged, found, Node({}, ""))
+        nodes = [one.node for one in self.layers if self.rank[one.place] < rank or one.place in stood_on]
+        return reduce(merged, nodes, Node({}, ""))
 
 
 # What layers do to one another
@@ -115,8 +115,8 @@ def _first_difference(one: Any, other: Any, path: tuple[str, ...] = ()) -> tuple
         for key in (*one, *(key for key in other if key not in one)):
             if key not in one or key not in other:
                 return (*path, key)
-            if found := _first_difference(one[key], other[key], (*path, key)):
-                return found
+            if difference := _first_difference(one[key], other[key], (*path, key)):
+                return difference
         return ()
     return () if one == other else path
 

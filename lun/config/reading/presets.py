@@ -25,17 +25,17 @@ class Preset:
 def presets(home: Path = HOME) -> list[Preset]:
     """All presets, by group and name."""
     files = [path for group in GROUPS for path in (home / "configs" / group).glob("*.yaml")]
-    found = [preset_of(path) for path in files]
-    return sorted(found, key=lambda preset: (list(GROUPS).index(preset.group), _sorting(preset.name)))
+    presets = [preset_of(path) for path in files]
+    return sorted(presets, key=lambda preset: (list(GROUPS).index(preset.group), _sorting(preset.name)))
 
 
 def listing() -> str:
     """What `--list-presets` prints."""
-    found = presets()
-    width = max(len(preset.name) for preset in found)
+    known = presets()
+    width = max(len(preset.name) for preset in known)
     lines: list[str] = []
     for group, title in GROUPS.items():
-        lines += [f"{group}: {title}", *(_line(preset, width) for preset in found if preset.group == group), ""]
+        lines += [f"{group}: {title}", *(_line(preset, width) for preset in known if preset.group == group), ""]
     example = "python main.py --base sd15 bf16 --data_root DIR -t"
     return "\n".join([*lines, f"for example:  {example}", "what results:  ... --print-config", ""])
 

@@ -44,10 +44,10 @@ class Node:
 
     def positions(self, path: Path = ()) -> dict[Path, str]:
         """Where each value below (and this one) was written, by its path."""
-        found = {path: self.where}
+        positions = {path: self.where}
         for key, node in self.children():
-            found.update(node.positions((*path, key)))
-        return found
+            positions.update(node.positions((*path, key)))
+        return positions
 
 
 class _Loader(yaml.SafeLoader):
@@ -128,10 +128,10 @@ class _Tree:
         if id(source) not in self.built:
             self.built[id(source)] = None
             self.built[id(source)] = self.container(source, where, depth + 1)
-        found = self.built[id(source)]
-        if found is None:
+        node = self.built[id(source)]
+        if node is None:
             raise yaml.constructor.ConstructorError(None, None, "an alias refers to itself", source.start_mark)
-        return Node(found.value, where)
+        return Node(node.value, where)
 
     def scalar(self, source: yaml.ScalarNode) -> Any:
         self.refuse_tag(source)

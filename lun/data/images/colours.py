@@ -57,10 +57,10 @@ def profile_kind(image: Image.Image) -> ProfileKind:
     profile = image.info.get("icc_profile")
     if not profile:
         return "none"
-    found = _conversion(profile)
-    if found is None or not _fits(_base_mode(image.mode), found):
+    conversion = _conversion(profile)
+    if conversion is None or not _fits(_base_mode(image.mode), conversion):
         return "broken"
-    return "other" if found.transform else "sRGB"
+    return "other" if conversion.transform else "sRGB"
 
 
 def _base_mode(mode: str) -> str:
@@ -79,18 +79,18 @@ def _parts(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
     return image.getchannel("R") if mode == "L" else image.convert("RGB"), image.getchannel("A")
 
 
-def _fits(mode: str, found: _Conversion) -> bool:
+def _fits(mode: str, conversion: _Conversion) -> bool:
     """Greyscale under a profile for RGB is common: its curve holds for all three channels alike."""
-    return found.mode == mode or (mode, found.mode) == ("L", "RGB")
+    return conversion.mode == mode or (mode, conversion.mode) == ("L", "RGB")
 
 
-def _srgb(base: Image.Image, found: _Conversion | None) -> Image.Image:
+def _srgb(base: Image.Image, conversion: _Conversion | None) -> Image.Image:
     if base.mode == "LAB":  # the numbers are absolute, and Pillow has no conversion of its own
-        found = _lab()
-    if found is None or found.transform is None or not _fits(base.mode, found):
+        conversion = _lab()
+    if conversion is None or conversion.transform is None or not _fits(base.mode, conversion):
         return base.convert("RGB")
-    image = base if base.mode == found.mode else base.convert(found.mode)
-    converted = ImageCms.applyTransform(image, found.transform)
+    image = base if base.mode == conversion.mode else base.convert(conversion.mode)
+    converted = ImageCms.applyTransform(image, conversion.transform)
     assert converted is not None
     return converted
 
@@ -162,5 +162,5 @@ def _white(image: Image.Image, values: NDArray[Any]) -> int:
 
 def _tag(image: Image.Image, number: int) -> Any:
     """A tag of a TIFF file, its first value; None for others."""
-    found = getattr(image, "tag_v2", {}).get(number)
-    return found[0] if isinstance(found, tuple) else found
+    value = getattr(image, "tag_v2", {}).get(number)
+    return value[0] if isinstance(value, tuple) else value

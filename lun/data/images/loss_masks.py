@@ -34,10 +34,10 @@ def read_mask(
 
     Raises `Fault` DAT06 for a broken file.
     """
-    found = _alpha(path) if kind == "alpha" else _beside(path, root, follow_links)
-    if found is None:
+    picture = _alpha(path) if kind == "alpha" else _beside(path, root, follow_links)
+    if picture is None:
         return None
-    return torch.from_numpy(np.array(cut(found.convert("L")))).float().div_(255)
+    return torch.from_numpy(np.array(cut(picture.convert("L")))).float().div_(255)
 
 
 def require_masks(root: Path, kind: MaskKind | None) -> None:
@@ -57,8 +57,8 @@ def mask_file(path: Path, root: Path, follow_links: bool = False) -> Path | None
     folders = [root.joinpath(FOLDER, *parts) for parts in dict.fromkeys((inside, inside[1:]))]
     stems = dict.fromkeys((path.stem, composed(path.stem), unicodedata.normalize("NFD", path.stem)))
     files = (folder / (stem + suffix) for folder in folders for stem in stems for suffix in SUFFIXES)
-    found = next((file for file in files if file.is_file()), None)
-    return None if found is None or (not follow_links and leads_out(found, os.path.realpath(root))) else found
+    first = next((file for file in files if file.is_file()), None)
+    return None if first is None or (not follow_links and leads_out(first, os.path.realpath(root))) else first
 
 
 def _beside(path: Path, root: Path, follow_links: bool) -> Image.Image | None:

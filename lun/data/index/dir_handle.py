@@ -23,9 +23,9 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     return open(path, "rb")
 
 
-def require_regular(found: os.stat_result) -> None:
+def require_regular(status: os.stat_result) -> None:
     """Raise OSError for what is neither a regular file nor, since that is told on opening, a folder."""
-    mode = found.st_mode
+    mode = status.st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, f"not a file but a {_kind(mode)}")
 
@@ -56,9 +56,9 @@ class HeldFolder:
         folder, _, name = path.rpartition("/")
         if folder != self._folder:
             self._hold(folder)
-        found = os.stat(name, dir_fd=self._handle)
-        require_regular(found)
-        return os.open(name, os.O_RDONLY, dir_fd=self._handle), state_of(found)
+        status = os.stat(name, dir_fd=self._handle)
+        require_regular(status)
+        return os.open(name, os.O_RDONLY, dir_fd=self._handle), state_of(status)
 
     def state(self, path: str) -> State:
         """`UNKNOWN` for a file that cannot be looked at."""

@@ -82,18 +82,18 @@ def listing(folder: str | os.PathLike[str], real_root: str | None = None) -> Lis
 
     With `real_root`, links that lead out of that folder are unread.
     """
-    found = Listing()
+    result = Listing()
     with os.scandir(folder) as entries:
         for entry in entries:
             if is_left_behind(entry.name):
-                found.skipped += 1
+                result.skipped += 1
             elif reason := _unread(entry, real_root):
-                found.unread.append((entry.name, reason))
+                result.unread.append((entry.name, reason))
             else:
-                _sort_in(found, entry)
-    found.images.sort()
-    found.folders.sort()
-    return found
+                _sort_in(result, entry)
+    result.images.sort()
+    result.folders.sort()
+    return result
 
 
 def _unread(entry: os.DirEntry[str], real_root: str | None) -> str | None:
@@ -176,18 +176,18 @@ def _stems(inside: Listing) -> set[str]:
     return {composed(stem(image)) for image in inside.images}
 
 
-def _sort_in(found: Listing, entry: os.DirEntry[str]) -> None:
+def _sort_in(result: Listing, entry: os.DirEntry[str]) -> None:
     name = entry.name
     if entry.is_dir():
-        found.folders.append(name)
+        result.folders.append(name)
         return
     kind = extension(name)
     if kind in EXTENSIONS:
-        found.images.append(name)
+        result.images.append(name)
     elif kind in CAPTION_EXTENSIONS:
         own = composed(stem(name))
-        if kind == CAPTION_EXTENSIONS[0] or own not in found.captions:
-            found.captions[own] = name
+        if kind == CAPTION_EXTENSIONS[0] or own not in result.captions:
+            result.captions[own] = name
     else:
-        found.others["." + kind if kind else "without extension"] += 1
-        found.names.append(name)
+        result.others["." + kind if kind else "without extension"] += 1
+        result.names.append(name)

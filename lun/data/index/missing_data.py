@@ -12,7 +12,7 @@ import numpy as np
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.data.index.listing import CAPTION_FOLDER, EXTENSIONS, LEAVES, Listing, composed, listing, stem
-from lun.data.layouts.found import Found
+from lun.data.layouts.folder_contents import FolderContents
 from lun.data.metadata.params import MetadataParams
 from lun.data.metadata.picture_table import Table
 from lun.data.metadata.waterfall import Waterfall
@@ -100,12 +100,12 @@ def no_images(root: Path, unread: Sequence[tuple[str, str]] = ()) -> Fault:
     )
 
 
-def no_captions(root: Path, images: int, found: Found, first: str) -> Fault:
+def no_captions(root: Path, images: int, contents: FolderContents, first: str) -> Fault:
     """`Fault` DAT04 for a data set of `images` images, none of which has a caption; `first` is one of their names."""
-    if found.paths_from_metadata:
-        why, put = f"no text, caption or prompt in {found.words}", "give every entry a `text`"
+    if contents.paths_from_metadata:
+        why, put = f"no text, caption or prompt in {contents.words}", "give every entry a `text`"
     else:
-        folder, _, _ = found.captions.rpartition("/")
+        folder, _, _ = contents.captions.rpartition("/")
         image_folder, _, name = first.rpartition("/")
         text = f"{stem(name)}.txt"
         beside = not folder or folder == image_folder
@@ -137,26 +137,26 @@ def _caption_folder(root: Path, image: str) -> str | None:
     return next((folder for folder in folders if name in _listed(root / folder).captions), None)
 
 
-def tell_left_out(total: int, count: int, names: list[str], found: Found) -> None:
+def tell_left_out(total: int, count: int, names: list[str], contents: FolderContents) -> None:
     """Say that `count` of `total` images have no caption, `names` being the first of them; a warning above 1 %."""
     share = 100 * count / total
     few = ", ".join(names[:3]) + (", ..." if count > 3 else "")
-    looked_for = found.captions.replace("{stem}", stem(names[0].rpartition("/")[2]))
-    told = Fault(
+    looked_for = contents.captions.replace("{stem}", stem(names[0].rpartition("/")[2]))
+    fault = Fault(
         "DAT04",
         f"{count} of {total} images ({share:.2g} %) have no caption and are left out",
         why=few + (f"; looked for {looked_for}" if looked_for else ""),
         fix='one text for them: data.params.train.params.default_caption="photo of sks cat"',
     )
-    log.log(logging.WARNING if share > 1 else logging.INFO, told.render("warning" if share > 1 else "note"))
+    log.log(logging.WARNING if share > 1 else logging.INFO, fault.render("warning" if share > 1 else "note"))
 
 
-def none_left(root: Path, found: Found, waterfall: Waterfall, table: Table) -> Fault:
+def none_left(root: Path, contents: FolderContents, waterfall: Waterfall, table: Table) -> Fault:
     """`Fault` DAT02 for filters that leave nothing: the whole waterfall, and how to loosen the worst of them."""
     return Fault(
         "DAT02",
         f"0 of {waterfall.total:,} images are usable, so there is nothing to train on",
-        where=f"{root} (layout: {found.words})",
+        where=f"{root} (layout: {contents.words})",
         why="\n".join(waterfall.lines()),
         fix=f"{_loosened(waterfall, table)}\nsee every reject: python -m lun.inspect {quoted(root)} --base YAML ...",
     )

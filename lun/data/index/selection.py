@@ -18,7 +18,7 @@ from lun.data.index.listing import stem
 from lun.data.index.missing_data import Unusable, no_captions, none_left, tell_left_out
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.index.store import path_keys
-from lun.data.layouts.found import Asked, Found, LayoutName
+from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName
 from lun.data.layouts.recognise import read_layout
 from lun.data.metadata import filters
 from lun.data.metadata.caption_files import CaptionReader
@@ -70,7 +70,7 @@ class Selection:
     """The pictures of `found`, `rows` of which are used; the tags of `table` have those of scores among them."""
 
     root: Path
-    found: Found
+    contents: FolderContents
     table: Table
     waterfall: Waterfall
     tags_from_text: bool
@@ -87,20 +87,20 @@ def select(data_root: str, choice: SelectionCriteria) -> Selection:
     """
     root = Path(data_root).expanduser()
     read = CaptionReader(several=True) if choice.described else None
-    found = read_layout(root, choice.layout, Asked(read, choice.described, choice.follow_links, choice.masked))
-    plain = found.layout in ("flat", "sidecar", "kohya")
-    tags_from_text = choice.speaks_of_tags and (plain or not len(found.table.tags.values))
-    table = as_on_disk(root, found.table) if found.paths_from_metadata else found.table
+    contents = read_layout(root, choice.layout, Asked(read, choice.described, choice.follow_links, choice.masked))
+    plain = contents.layout in ("flat", "sidecar", "kohya")
+    tags_from_text = choice.speaks_of_tags and (plain or not len(contents.table.tags.values))
+    table = as_on_disk(root, contents.table) if contents.paths_from_metadata else contents.table
     if plain and not choice.rules.get("several_captions"):
         table = dataclasses.replace(table, text=table.text.on_one_line())
     if tags_from_text:
         table = _with_tags_of_text(table, choice.rules)
-    told = table
+    described = table
     if thresholds := choice.rules.get("score_tags"):
         table = with_score_tags(table, thresholds)
-    chain = list(_chain(root, found, told, choice))
+    chain = list(_chain(root, contents, described, choice))
     waterfall = run(table, chain)
-    selection = Selection(root, found, table, waterfall, tags_from_text)
+    selection = Selection(root, contents, table, waterfall, tags_from_text)
     _tell(selection)
     return selection
 
@@ -121,19 +121,19 @@ def _with_tags_of_text(table: Table, rules: Mapping[str, Any]) -> Table:
     return dataclasses.replace(table, tags=Ragged.of(flat, [len(row) for row in tags]), vocabulary=Strings.of(numbers))
 
 
-def _chain(root: Path, found: Found, told: Table, choice: SelectionCriteria) -> list[Filter]:
+def _chain(root: Path, contents: FolderContents, described: Table, choice: SelectionCriteria) -> list[Filter]:
     rules = choice.rules
     made: list[Filter] = []
     if nth := rules.get("consider_every_nth"):
         made.append(filters.every_nth(nth))
-    if found.paths_from_metadata:
+    if contents.paths_from_metadata:
         made += [*filters.whole(), *Presence(root, choice.follow_links).filters()]
     if choice.split is not None:
         made.append(_subset(choice.split, choice.subset))
     elif choice.subset is not None:
         what = f"subset: {choice.subset} says which part of a split, and there is no split"
         raise Fault("CFG08", what, fix="split: {fraction: 0.02}   beside it, or without subset")
-    made += _by_metadata(rules, _sizes(root, told), told)
+    made += _by_metadata(rules, _sizes(root, described), described)
     if choice.captions_required and not rules.get("skip_caption"):
         made.append(Filter("no_caption", "without a caption", lambda table, _: has_caption(table)))
     if choice.limit is not None:
@@ -141,7 +141,7 @@ def _chain(root: Path, found: Found, told: Table, choice: SelectionCriteria) -> 
     return made
 
 
-def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, told: Table) -> list[Filter]:
+def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, described: Table) -> list[Filter]:
     """The filters of `metadata_params` in the order in which they are asked."""
     makers: dict[str, Callable[[Any], Filter]] = {
         "aspect_range": lambda given: filters.aspect_range(given[0], given[1], sizes),
@@ -149,7 +149,7 @@ def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, told: Table) -> list[Fi
         "abs_min_score": filters.abs_min_score,
         "ratings": filters.ratings,
         "dates": lambda _: filters.date_range(rules.get("min_date"), rules.get("max_date")),
-        "custom_filter": lambda given: _blind_to_scores(filters.custom_filter(given), told),
+        "custom_filter": lambda given: _blind_to_scores(filters.custom_filter(given), described),
         "min_score": lambda given: filters.min_score(given, rules.get("tag_bonus_scores", {})),
         "blacklist_tags": filters.blacklist_tags,
         "require_tags": filters.require_tags,
@@ -170,9 +170,9 @@ def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, told: Table) -> list[Fi
     return list(made.values())
 
 
-def _blind_to_scores(one: Filter, told: Table) -> Filter:
+def _blind_to_scores(one: Filter, described: Table) -> Filter:
     """A filter that is asked about the tags as described, before those of scores were added."""
-    return dataclasses.replace(one, keep=lambda _, left: one.keep(told, left))
+    return dataclasses.replace(one, keep=lambda _, left: one.keep(described, left))
 
 
 def _sizes(root: Path, table: Table) -> Sizes:
@@ -191,8 +191,8 @@ def has_caption(table: Table) -> Kept:
     """(n,): whether there are words, or a file of the picture's own for them, which may be empty"""
     has_words = ~table.text.empty | (table.tags.lengths > 0)
     describes_many = bool(table.line.any())
-    found: Kept = has_words if describes_many else has_words | (~table.source.empty & (table.problem != NO_WORDS))
-    return found
+    has: Kept = has_words if describes_many else has_words | (~table.source.empty & (table.problem != NO_WORDS))
+    return has
 
 
 def _subset(split: Split, subset: Subset | None) -> Filter:
@@ -233,30 +233,36 @@ def _limited(limit: int) -> Filter:
 
 def _tell(selection: Selection) -> None:
     """Layout and waterfall in short, or the `Fault` of a set in which nothing is left."""
-    found, waterfall = selection.found, selection.waterfall
-    hidden = f", {found.skipped:,} hidden files skipped" if found.skipped else ""
+    contents, waterfall = selection.contents, selection.waterfall
+    hidden = f", {contents.skipped:,} hidden files skipped" if contents.skipped else ""
     log.info(
-        "layout   %s: %s%s%s", selection.root, found.words, hidden, " (known from an earlier start)" * found.reused
+        "layout   %s: %s%s%s",
+        selection.root,
+        contents.words,
+        hidden,
+        " (known from an earlier start)" * contents.reused,
     )
-    _tell_unread(found)
+    _tell_unread(contents)
     steps = {step.name: step for step in waterfall.steps}
     if "no_caption" in steps and steps["no_caption"].count:
         without = np.flatnonzero(waterfall.removed_by == list(steps).index("no_caption"))
         asked = len(without) + waterfall.left + (steps["limit_images"].count if "limit_images" in steps else 0)
         names = [selection.table.path[row] for row in without[:4].tolist()]
         if len(without) == asked:
-            raise Unusable(no_captions(selection.root, asked, found, names[0]), selection)
-        tell_left_out(asked, len(without), names, found)
+            raise Unusable(no_captions(selection.root, asked, contents, names[0]), selection)
+        tell_left_out(asked, len(without), names, contents)
     if not waterfall.left:
-        raise Unusable(none_left(selection.root, found, waterfall, selection.table), selection)
+        raise Unusable(none_left(selection.root, contents, waterfall, selection.table), selection)
     if waterfall.left < waterfall.total:
         log.info("usable   %s", waterfall.short())
 
 
-def _tell_unread(found: Found) -> None:
+def _tell_unread(contents: FolderContents) -> None:
     """How many files beside the pictures have no use, by reason, and one of each."""
-    reasons = Counter(reason for _, reason in found.unread)
-    first = {reason: path for path, reason in reversed(found.unread)}
+    reasons = Counter(reason for _, reason in contents.unread)
+    first = {reason: path for path, reason in reversed(contents.unread)}
     if reasons:
-        told = ", ".join(f"{count:,} x {reason} ({first[reason]})" for reason, count in reasons.most_common())
-        log.info("unread   %s", told)
+        reasons_in_words = ", ".join(
+            f"{count:,} x {reason} ({first[reason]})" for reason, count in reasons.most_common()
+        )
+        log.info("unread   %s", reasons_in_words)

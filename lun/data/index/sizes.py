@@ -54,11 +54,11 @@ def image_sizes(root: Path, names: Sequence[str], states: NDArray[np.int64]) -> 
 
 def _from_headers(paths: list[str]) -> NDArray[np.int32]:
     if len(paths) < _FEW:
-        found = [_size(path) for path in paths]
+        sizes = [_size(path) for path in paths]
     else:  # reading waits for the disk, not for Python
         with ThreadPoolExecutor(_THREADS) as threads:
-            found = list(threads.map(_size, paths, chunksize=64))
-    return np.array(found, np.int32)
+            sizes = list(threads.map(_size, paths, chunksize=64))
+    return np.array(sizes, np.int32)
 
 
 def _size(path: str) -> tuple[int, int]:

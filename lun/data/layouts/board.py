@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from lun.data.index.listing import LEAVES, Tree, is_left_behind, joined, leads_out
 from lun.data.index.sizes import file_states
 from lun.data.index.store import Stamps, indexed, is_stored, store
-from lun.data.layouts.found import Found
+from lun.data.layouts.folder_contents import FolderContents
 from lun.data.layouts.spread import read_by_many
 from lun.data.metadata.picture_table import Table, concatenated
 
 FOLDER = "metadata"
 
 
-def read_board(tree: Tree) -> Found | None:
+def read_board(tree: Tree) -> FolderContents | None:
     """Every `.json` file below `metadata/`; those that did not change since the last start are not read again."""
     if FOLDER not in tree.top.folders:
         return None
@@ -26,7 +26,7 @@ def read_board(tree: Tree) -> Found | None:
         return None
     table, reused = _known(root, files) if is_stored(root, "board") else (_first(root, files), False)
     words = f"board JSON, {len(files):,} files"
-    return Found("board", words, table, "", skipped, reused, paths_from_metadata=True, unread=tuple(unread))
+    return FolderContents("board", words, table, "", skipped, reused, paths_from_metadata=True, unread=tuple(unread))
 
 
 def has_json(root: Path) -> bool:
@@ -40,7 +40,7 @@ def _ending(name: str) -> str:
 
 def json_files(root: Path, real_root: str | None) -> tuple[list[str], list[tuple[str, str]], int]:
     """Paths below the root in sorted order, (path, reason) of links out of it, and how many files were skipped."""
-    found: list[str] = []
+    files: list[str] = []
     unread: list[tuple[str, str]] = []
     waiting, skipped = [FOLDER], 0
     while waiting:
@@ -56,9 +56,9 @@ def json_files(root: Path, real_root: str | None) -> tuple[list[str], list[tuple
                     if entry.is_symlink() and _leaves(entry.path, real_root):
                         unread.append((f"{folder}/{name}", LEAVES))
                     else:
-                        found.append(f"{folder}/{name}")
-    found.sort()
-    return found, unread, skipped
+                        files.append(f"{folder}/{name}")
+    files.sort()
+    return files, unread, skipped
 
 
 def _leaves(link: str, real_root: str | None) -> bool:

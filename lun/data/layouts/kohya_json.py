@@ -12,7 +12,7 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.listing import EXTENSIONS, Tree, composed, extension, joined, stem
-from lun.data.layouts.found import Found
+from lun.data.layouts.folder_contents import FolderContents
 from lun.data.metadata.description import inside
 from lun.data.metadata.picture_table import Table
 from lun.data.metadata.table_builder import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
@@ -40,7 +40,7 @@ def _is_map(path: Path) -> bool:
         return False
 
 
-def read_kohya_json(tree: Tree, file: str) -> Found:
+def read_kohya_json(tree: Tree, file: str) -> FolderContents:
     """The pictures that `file` names, with or without folder and ending, and `caption, tags` as kohya joins them.
 
     Raises `Fault` DAT03 for a file that is no such JSON.
@@ -51,18 +51,18 @@ def read_kohya_json(tree: Tree, file: str) -> Found:
         text = _caption(entry) if isinstance(entry, dict) else ""
         rows.add(path, file, text, numbers={"problem": problem or (SOUND if text else NO_WORDS)})
     words = f"kohya's {file}, {len(entries):,} entries"
-    return Found("kohya-json", words, Table.of(rows.packed()), paths_from_metadata=True)
+    return FolderContents("kohya-json", words, Table.of(rows.packed()), paths_from_metadata=True)
 
 
 def _entries(path: Path) -> dict[str, Any]:
     try:
         with open_file(path) as file:
-            found = parse_json(file.read())
+            entries = parse_json(file.read())
     except (OSError, ValueError) as error:
         raise Fault("DAT03", f"{path} cannot be read", where=str(path), why=str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(entries, dict):
         raise Fault("DAT03", f"{path} is no map from pictures to captions", where=str(path))
-    return found
+    return entries
 
 
 def _caption(entry: Mapping[str, Any]) -> str:

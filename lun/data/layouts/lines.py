@@ -14,7 +14,7 @@ from ldm.missing_packages import install_line
 from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.store import Stamps, indexed
-from lun.data.layouts.found import Found, LayoutName
+from lun.data.layouts.folder_contents import FolderContents, LayoutName
 from lun.data.metadata.description import READ_KEYS, add_record, json_reader
 from lun.data.metadata.picture_table import Table, concatenated
 from lun.data.metadata.table_builder import Rows
@@ -25,7 +25,7 @@ Record = tuple[int, Any]
 """(line, what it says; None where that cannot be read)"""
 
 
-def read_described(root: Path, files: list[str], layout: LayoutName, words: str) -> Found:
+def read_described(root: Path, files: list[str], layout: LayoutName, words: str) -> FolderContents:
     """The pictures that `files` (relative to the root) describe; their paths count from the file's own folder."""
     tables, reused = [], True
     for file in files:
@@ -35,7 +35,7 @@ def read_described(root: Path, files: list[str], layout: LayoutName, words: str)
         tables.append(table)
         reused &= known
     table = concatenated(tables)
-    return Found(layout, f"{words}, {len(table):,} entries", table, reused=reused, paths_from_metadata=True)
+    return FolderContents(layout, f"{words}, {len(table):,} entries", table, reused=reused, paths_from_metadata=True)
 
 
 def _all_of(root: Path, file: str, rows: np.ndarray) -> Table:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lun.data.index.listing import CAPTION_FOLDER, Listing, Tree, composed, joined, stem
 from lun.data.index.sizes import file_states
 from lun.data.index.store import Stamps, indexed
-from lun.data.layouts.found import Asked, Found, LayoutName, TextReader
+from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName, TextReader
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.picture_table import Table
 from lun.data.metadata.table_builder import Rows
@@ -64,10 +64,10 @@ def _with_texts(root: Path, table: Table, read: TextReader) -> Table:
     names = table.source.at(rows)
 
     def parse(wanted: NDArray[np.int64]) -> Table:
-        found = Rows()
+        built = Rows()
         for row in wanted.tolist():
-            found.add("", names[row], read(root / names[row]))
-        return Table.of(found.packed())
+            built.add("", names[row], read(root / names[row]))
+        return Table.of(built.packed())
 
     read_before, _ = indexed(root, "texts", Stamps.of(names, file_states(root, names)), parse)
     texts = list(table.text)
@@ -98,7 +98,7 @@ def has_flat_captions(tree: Tree) -> bool:
     return 2 * sum(composed(stem(image)) in tree[folders[1]].captions for image in images) >= len(images)
 
 
-def read_flat(tree: Tree, asked: Asked) -> Found | None:
+def read_flat(tree: Tree, asked: Asked) -> FolderContents | None:
     """`img/` + `txt/`, `images/` + `captions/`, or all in one folder: the first of them that holds a picture."""
     images, captions = flat_folders(tree) or ("", "")
     inside = tree[images]
@@ -108,22 +108,24 @@ def read_flat(tree: Tree, asked: Asked) -> Found | None:
     pairs.add(images, inside, in_folder(captions, tree[captions]))
     places = f"{images}/ + {captions}/" if images != captions else "captions beside images"
     words = f"flat ({places}), {len(inside.images):,} images"
-    return Found("flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped, unread=pairs.orphans())
+    return FolderContents(
+        "flat", words, pairs.table(), joined(captions, "{stem}.txt"), pairs.skipped, unread=pairs.orphans()
+    )
 
 
-def read_sidecars(tree: Tree, asked: Asked, below: str = "") -> Found | None:
+def read_sidecars(tree: Tree, asked: Asked, below: str = "") -> FolderContents | None:
     """Pictures at any depth with their text beside them, or in the folder for captions beside theirs."""
     return _read_tree(tree, below, asked, lambda folder: (1, ""), "sidecar", "captions beside images")
 
 
-def read_kohya(tree: Tree, asked: Asked, below: str = "") -> Found | None:
+def read_kohya(tree: Tree, asked: Asked, below: str = "") -> FolderContents | None:
     """Folders `10_name`: the number is how often their pictures repeat, the name the caption of those without one."""
     return _read_tree(tree, below, asked, lambda folder: kohya_folder(tree.root, folder), "kohya", "kohya folders")
 
 
 def _read_tree(
     tree: Tree, below: str, asked: Asked, of_folder: Callable[[str], tuple[int, str]], layout: LayoutName, words: str
-) -> Found | None:
+) -> FolderContents | None:
     pairs = Pairs(tree.root, asked)
     folders = dict(tree.walk(below))
     holding = {folder: inside for folder, inside in folders.items() if inside.images}
@@ -136,17 +138,17 @@ def _read_tree(
         pairs.add(folder, inside, texts, *of_folder(folder))
     if not holding:
         return None
-    told = f"{words}, {sum(pairs.repeats.values()):,} images in {len(holding):,} folder{'s' * (len(holding) != 1)}"
+    summary = f"{words}, {sum(pairs.repeats.values()):,} images in {len(holding):,} folder{'s' * (len(holding) != 1)}"
     if layout == "kohya":
-        told += f", repeats {' '.join(map(str, sorted(pairs.repeats)))}"
-    return Found(layout, told, pairs.table(), "{stem}.txt beside it", pairs.skipped, unread=pairs.orphans())
+        summary += f", repeats {' '.join(map(str, sorted(pairs.repeats)))}"
+    return FolderContents(layout, summary, pairs.table(), "{stem}.txt beside it", pairs.skipped, unread=pairs.orphans())
 
 
 def kohya_folder(root: Path, folder: str) -> tuple[int, str]:
     """(repeats, class token) by the nearest folder on the way up to the root that is named `10_name`; (1, '')."""
     for name in [*reversed(folder.split("/")), root.absolute().name]:
-        if found := _KOHYA.fullmatch(name):
-            return max(1, int(found[1])), found[2].strip()
+        if match := _KOHYA.fullmatch(name):
+            return max(1, int(match[1])), match[2].strip()
     return 1, ""
 
 

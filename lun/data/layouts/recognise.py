@@ -13,7 +13,7 @@ from ldm.errors import Fault
 from lun.data.index.listing import CAPTION_FOLDER, Tree, joined
 from lun.data.index.missing_data import check_folder, no_images
 from lun.data.layouts.board import FOLDER, has_json, read_board
-from lun.data.layouts.found import Asked, Found, LayoutName
+from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName
 from lun.data.layouts.kohya_json import kohya_json_file, read_kohya_json
 from lun.data.layouts.lines import IMAGEFOLDER, read_described
 from lun.data.layouts.pairs import (
@@ -43,15 +43,15 @@ _TRAIN = "train"
 _TRIED = 2000
 
 
-def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> Found:
+def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> FolderContents:
     """What lies in `root`, in the layout `forced` or else in the one that it has.
 
     Raises `Fault` DAT01 (no such folder), DAT02 and DAT03 (nothing of that kind in it), DEP01 (no pyarrow).
     """
     check_folder(root)
     tree = Tree(root, asked.follow_links, asked.masked)
-    found = _READERS[forced](tree, asked) if forced else _recognised(tree, asked)
-    if found is None and forced:
+    contents = _READERS[forced](tree, asked) if forced else _recognised(tree, asked)
+    if contents is None and forced:
         raise Fault(
             "DAT03",
             f"{root} does not have the layout {forced}",
@@ -59,16 +59,16 @@ def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> Found:
             why=f"looked for {_LOOKED_FOR[forced]}",
             fix="leave layout out, so that it is recognised",
         )
-    if found is None:
+    if contents is None:
         raise no_images(root, tree.unread())
-    if found.layout == "flat" and not forced:
-        _tell_unread(tree, found)
+    if contents.layout == "flat" and not forced:
+        _tell_unread(tree, contents)
     if tree.masks and not asked.masked:
         log.info("note: mask/ holds masks, which no loss looks at; data.params.train.params.mask=folder uses them")
-    return replace(found, unread=(*tree.unread(), *found.unread))
+    return replace(contents, unread=(*tree.unread(), *contents.unread))
 
 
-def _recognised(tree: Tree, asked: Asked) -> Found | None:
+def _recognised(tree: Tree, asked: Asked) -> FolderContents | None:
     """Caption files in a folder of their own go first, then descriptions that name pictures here, then the rest.
 
     Descriptions that name none are taken only where nothing else has a caption. Where filters or rules for tags ask
@@ -81,10 +81,10 @@ def _recognised(tree: Tree, asked: Asked) -> Found | None:
         return read_flat(tree, asked)
     first = None
     for name in described:
-        found = _READERS[name](tree, asked)
-        if found and (asked.described or _names_pictures(tree.root, found)):
-            return found
-        first = first or found
+        contents = _READERS[name](tree, asked)
+        if contents and (asked.described or _names_pictures(tree.root, contents)):
+            return contents
+        first = first or contents
     plain = _plain(tree, asked)
     if first is None or (plain and not (plain.table.source.empty & plain.table.text.empty).all()):
         if first:
@@ -98,10 +98,10 @@ def _tell_passed_over(tree: Tree, name: LayoutName, why: str) -> None:
     log.warning("%s: %s not read, since %s (layout: %s reads it)", tree.root, what, why, name)
 
 
-def _names_pictures(root: Path, found: Found) -> bool:
+def _names_pictures(root: Path, contents: FolderContents) -> bool:
     """Whether one of the pictures is there, of at most 2000 that are spread evenly."""
-    sound = np.flatnonzero(np.isin(found.table.problem, (SOUND, NO_WORDS)))
-    paths = found.table.path.at(sound[:: max(1, len(sound) // _TRIED)])
+    sound = np.flatnonzero(np.isin(contents.table.problem, (SOUND, NO_WORDS)))
+    paths = contents.table.path.at(sound[:: max(1, len(sound) // _TRIED)])
     return any((root / path).is_file() for path in paths if _can_be_asked_for(path))
 
 
@@ -109,7 +109,7 @@ def _can_be_asked_for(path: str) -> bool:
     return ("\0" not in path and path.isascii()) or path.encode("utf-8", "ignore").decode() == path
 
 
-def _plain(tree: Tree, asked: Asked) -> Found | None:
+def _plain(tree: Tree, asked: Asked) -> FolderContents | None:
     """Pictures with a caption file each, or none."""
     if flat_folders(tree):
         return read_flat(tree, asked)
@@ -130,7 +130,7 @@ def _kohya_parent(tree: Tree) -> str | None:
     return None
 
 
-def _kohya(tree: Tree, asked: Asked) -> Found | None:
+def _kohya(tree: Tree, asked: Asked) -> FolderContents | None:
     return read_kohya(tree, asked, _kohya_parent(tree) or "")
 
 
@@ -166,8 +166,10 @@ def _parquet_files(tree: Tree) -> list[str]:
     return _ending(tree, ".parquet", "", _TRAIN, "data")
 
 
-def _described_by(files: Callable[[Tree], list[str]], layout: LayoutName) -> Callable[[Tree, Asked], Found | None]:
-    def read(tree: Tree, asked: Asked) -> Found | None:
+def _described_by(
+    files: Callable[[Tree], list[str]], layout: LayoutName
+) -> Callable[[Tree, Asked], FolderContents | None]:
+    def read(tree: Tree, asked: Asked) -> FolderContents | None:
         names = files(tree)
         if not names:
             return None
@@ -177,7 +179,7 @@ def _described_by(files: Callable[[Tree], list[str]], layout: LayoutName) -> Cal
     return read
 
 
-def _kohya_json(tree: Tree, asked: Asked) -> Found | None:
+def _kohya_json(tree: Tree, asked: Asked) -> FolderContents | None:
     file = kohya_json_file(tree)
     return read_kohya_json(tree, file) if file else None
 
@@ -192,7 +194,7 @@ _IS_THERE: dict[LayoutName, Callable[[Tree], bool]] = {
     "parquet": lambda tree: bool(_parquet_files(tree)),
 }
 
-_READERS: dict[LayoutName, Callable[[Tree, Asked], Found | None]] = {
+_READERS: dict[LayoutName, Callable[[Tree, Asked], FolderContents | None]] = {
     "flat": read_flat,
     "sidecar": read_sidecars,
     "kohya": _kohya,
@@ -204,9 +206,9 @@ _READERS: dict[LayoutName, Callable[[Tree, Asked], Found | None]] = {
 }
 
 
-def _tell_unread(tree: Tree, found: Found) -> None:
+def _tell_unread(tree: Tree, contents: FolderContents) -> None:
     """Other places for pictures in the same folder, which a flat set leaves out."""
-    read = found.table.path[0].rpartition("/")[0]
+    read = contents.table.path[0].rpartition("/")[0]
     counts = {name: len(tree[name].images) for name in CAPTION_FOLDER if name in tree.top.folders}
     for folder, count in {**counts, "": len(tree.top.images)}.items():
         if count and folder != read:

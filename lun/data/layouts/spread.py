@@ -38,10 +38,10 @@ class _ReaderProcess:
         try:
             pickle.dump((root, files), asks, pickle.HIGHEST_PROTOCOL)
             asks.flush()
-            found: Read = pickle.load(answers)
+            result: Read = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        return found
+        return result
 
     def end(self) -> None:
         with contextlib.suppress(BrokenPipeError), self.process:

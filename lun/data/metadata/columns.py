@@ -55,15 +55,15 @@ class Ragged:
 
     def lengths_of(self, rows: Array) -> NDArray[np.int64]:
         """(len(rows),)"""
-        found: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
-        return found
+        lengths: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
+        return lengths
 
     def sums(self, per_value: Array) -> NDArray[np.float64]:
         """(n,): the sum over each row of what `per_value` gives for each of its values."""
         running = np.zeros(len(self.values) + 1)
         np.cumsum(per_value[self.values], out=running[1:])
-        found: NDArray[np.float64] = running[self.offsets[1:]] - running[self.offsets[:-1]]
-        return found
+        sums: NDArray[np.float64] = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return sums
 
     def with_last(self, extra: Array) -> Ragged:
         """Every row with one more value at its end, where `extra` (n,) is not negative."""

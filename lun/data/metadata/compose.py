@@ -83,8 +83,8 @@ class Composer:
             return ""
         words = self._chosen(bool(tags), bool(text), draws)
         parts = {"tags": lambda: self.of_tags(tags, draws), "text": lambda: text}
-        found = [part for part in (parts[word]() for word in words.split("+")) if part]
-        return self.prefix + self.separator.join(found) + self.suffix
+        texts = [part for part in (parts[word]() for word in words.split("+")) if part]
+        return self.prefix + self.separator.join(texts) + self.suffix
 
     def _chosen(self, has_tags: bool, has_text: bool, draws: Draws | None) -> str:
         """What the caption is made of: what was asked for, as far as the picture has it."""

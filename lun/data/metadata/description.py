@@ -57,10 +57,10 @@ def _plain_reader(data: bytes) -> Any:
     """`parse_json` without the detours of `json` for the common case: UTF-8 that holds nothing but one value."""
     try:
         text = data.decode()
-        found, end = _raw_decode(text)
+        value, end = _raw_decode(text)
     except (ValueError, RecursionError):  # white space before it, a byte order mark, UTF-16, or no JSON
         return parse_json(data)
-    return found if end == len(text) or text[end:].isspace() else parse_json(data)
+    return value if end == len(text) or text[end:].isspace() else parse_json(data)
 
 
 def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str = "") -> None:

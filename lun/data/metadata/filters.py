@@ -48,10 +48,10 @@ def readable(sizes: Sizes, aspect: bool, shorter: bool) -> Filter:
     def keep(table: Table, left: Kept) -> Kept:
         lacks = (np.isnan(table.aspect) & aspect) | ((np.minimum(table.width, table.height) <= 0) & shorter)
         asked = np.flatnonzero(left & lacks)
-        found = np.ones(len(table), bool)
+        mask = np.ones(len(table), bool)
         if len(asked):
-            found[asked] = sizes(asked).min(axis=1) > 0
-        return found
+            mask[asked] = sizes(asked).min(axis=1) > 0
+        return mask
 
     return Filter("unreadable_images", UNREADABLE_IMAGE, keep)
 
@@ -75,8 +75,8 @@ def every_nth(nth: int) -> Filter:
     """The first row of each `nth`, in the order of the table."""
 
     def keep(table: Table, left: Kept) -> Kept:
-        found: Kept = np.arange(len(table)) % nth == 0
-        return found
+        mask: Kept = np.arange(len(table)) % nth == 0
+        return mask
 
     return Filter("consider_every_nth", f"not one of every {nth}", keep)
 
@@ -91,8 +91,8 @@ def aspect_range(least: float, most: float, sizes: Sizes) -> Filter:
             wide = sizes(unknown)
             with np.errstate(divide="ignore", invalid="ignore"):
                 aspect[unknown] = wide[:, 0] / wide[:, 1]
-        found: Kept = (aspect >= least - 1e-6) & (aspect <= most + 1e-6)
-        return found
+        mask: Kept = (aspect >= least - 1e-6) & (aspect <= most + 1e-6)
+        return mask
 
     return Filter("aspect_range", f"aspect ratio outside {least:g} to {most:g}", keep)
 
@@ -106,8 +106,8 @@ def min_size(pixels: int, sizes: Sizes) -> Filter:
         if len(unknown):
             shorter = shorter.copy()
             shorter[unknown] = sizes(unknown).min(axis=1)
-        found: Kept = shorter >= pixels
-        return found
+        mask: Kept = shorter >= pixels
+        return mask
 
     return Filter("min_size", f"shorter side below {pixels} pixels", keep)
 
@@ -121,8 +121,8 @@ def min_score(least: float, bonuses: Mapping[str, float]) -> Filter:
     """Score plus the bonuses of its tags of at least `least`."""
 
     def keep(table: Table, left: Kept) -> Kept:
-        found: Kept = bonus_scores(table, bonuses) >= least
-        return found
+        mask: Kept = bonus_scores(table, bonuses) >= least
+        return mask
 
     after = " (after tag bonuses)" if bonuses else ""
     return Filter("min_score", f"score below min_score {least:g}{after}", keep)
@@ -133,16 +133,16 @@ def bonus_scores(table: Table, bonuses: Mapping[str, float]) -> NDArray[np.float
     if not bonuses:
         return table.score
     of_word = np.array([bonuses.get(word, 0.0) for word in table.words] or [0.0])
-    found: NDArray[np.float64] = table.score + table.tags.sums(of_word)
-    return found
+    scores: NDArray[np.float64] = table.score + table.tags.sums(of_word)
+    return scores
 
 
 def ratings(allowed: Sequence[str]) -> Filter:
     """One of these ratings."""
 
     def keep(table: Table, left: Kept) -> Kept:
-        found: Kept = np.isin(table.rating, [table.numbers[one] for one in allowed if one in table.numbers])
-        return found
+        mask: Kept = np.isin(table.rating, [table.numbers[one] for one in allowed if one in table.numbers])
+        return mask
 
     return Filter("ratings", f"rating other than {' '.join(allowed)}", keep)
 
@@ -152,8 +152,8 @@ def date_range(first: str | None, last: str | None) -> Filter:
     since, until = _moment(first, "min_date", -np.inf), _moment(last, "max_date", np.inf)
 
     def keep(table: Table, left: Kept) -> Kept:
-        found: Kept = (table.date >= since) & (table.date < until)
-        return found
+        mask: Kept = (table.date >= since) & (table.date < until)
+        return mask
 
     said = " and ".join(part for part in (first and f"from {first} on", last and f"before {last}") if part)
     return Filter("dates", f"date not {said}", keep)
@@ -162,20 +162,20 @@ def date_range(first: str | None, last: str | None) -> Filter:
 def _moment(text: str | None, name: str, otherwise: float) -> float:
     if text is None:
         return otherwise
-    found = seconds(str(text))
-    if found is None:
+    moment = seconds(str(text))
+    if moment is None:
         raise Fault("CFG08", f"{name} cannot be {text!r}", why="it takes a day such as 2022-09-01, or a moment")
-    return found
+    return moment
 
 
 def custom_filter(test: Callable[[list[str]], Any]) -> Filter:
     """Whatever a function of the list of tags says (the tags of scores are not among them)."""
 
     def keep(table: Table, left: Kept) -> Kept:
-        found = left.copy()
+        mask = left.copy()
         for row in np.flatnonzero(left).tolist():
-            found[row] = bool(test(table.tags_of(row)))
-        return found
+            mask[row] = bool(test(table.tags_of(row)))
+        return mask
 
     return Filter("custom_filter", "custom_filter", keep)
 
@@ -189,10 +189,10 @@ def require_tags(tags: Collection[str]) -> Filter:
     """All of these tags."""
 
     def keep(table: Table, left: Kept) -> Kept:
-        found = np.ones(len(table), bool)
+        mask = np.ones(len(table), bool)
         for tag in tags:
-            found &= has_any(table, [tag])
-        return found
+            mask &= has_any(table, [tag])
+        return mask
 
     return Filter("require_tags", f"without the required tag{'s' * (len(tags) > 1)} {', '.join(tags)}", keep)
 
@@ -201,5 +201,5 @@ def has_any(table: Table, tags: Collection[str]) -> Kept:
     """(n,): whether a row has one of `tags`"""
     wanted = np.zeros(max(1, len(table.words)))
     wanted[[table.numbers[tag] for tag in tags if tag in table.numbers]] = 1
-    found: Kept = table.tags.sums(wanted) > 0
-    return found
+    mask: Kept = table.tags.sums(wanted) > 0
+    return mask

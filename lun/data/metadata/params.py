@@ -159,9 +159,9 @@ def _check_value(key: str, value: Any, where: str) -> None:
 
 def merged_rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | None) -> dict[str, Any]:
     """Both maps in one. Raises `Fault` CFG08 where they say different things."""
-    found = checked(metadata, MetadataParams, "metadata_params")
+    merged = checked(metadata, MetadataParams, "metadata_params")
     for key, value in checked(captions, CaptionParams, "captions").items():
-        if found.get(key, value) != value:
+        if merged.get(key, value) != value:
             raise Fault("CFG08", f"{key} stands in metadata_params and in captions", why="with different values")
-        found[key] = value
-    return found
+        merged[key] = value
+    return merged

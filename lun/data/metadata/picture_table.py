@@ -109,12 +109,12 @@ class Table:
     @property
     def bytes(self) -> int:
         """Memory of all columns."""
-        found = 0
+        total = 0
         for field in fields(self):
             column = getattr(self, field.name)
             column = column.rows if isinstance(column, Strings) else column
-            found += column.values.nbytes + column.offsets.nbytes if isinstance(column, Ragged) else column.nbytes
-        return found
+            total += column.values.nbytes + column.offsets.nbytes if isinstance(column, Ragged) else column.nbytes
+        return total
 
 
 def concatenated(tables: Sequence[Table]) -> Table:

@@ -27,7 +27,7 @@ def as_on_disk(root: Path, table: Table) -> Table:
         return table
     names: dict[str, dict[str, str]] = {}
 
-    def found(path: str) -> str:
+    def on_disk(path: str) -> str:
         folder, _, name = path.rpartition("/")
         if path.isascii() or os.path.lexists(os.path.join(root, path)):
             return path
@@ -39,7 +39,7 @@ def as_on_disk(root: Path, table: Table) -> Table:
             names[place] = {composed(one): one for one in _names(os.path.join(root, place))}
         return joined(place, names[place].get(composed(name), name))
 
-    paths = [found(path) if _is_text(path) else path for path in table.path]
+    paths = [on_disk(path) if _is_text(path) else path for path in table.path]
     return dataclasses.replace(table, path=Strings.of(paths))
 
 
@@ -121,14 +121,14 @@ class Presence:
 
     def _listed(self, folder: str) -> dict[str, int]:
         with os.scandir(os.path.join(self.root, folder)) as entries:
-            found = {
+            states = {
                 entry.name: _LINK if entry.is_symlink() else _HERE if entry.is_file(follow_symlinks=False) else _SPECIAL
                 for entry in entries
             }
         self.here.update(
-            joined(folder, name) for name, state in found.items() if state == _HERE and name.endswith(_ENDINGS)
+            joined(folder, name) for name, state in states.items() if state == _HERE and name.endswith(_ENDINGS)
         )
-        return found
+        return states
 
     def _leaves(self, path: str) -> bool:
         return self.real_root is not None and leads_out(os.path.join(self.root, path), self.real_root)

@@ -104,13 +104,13 @@ class Rows:
         self.captions.append(text)
         known.blanks = False
         try:
-            found = list(map(known.__getitem__, tags))
+            tag_numbers = list(map(known.__getitem__, tags))
         except TypeError:  # something that is no tag, such as a list
-            found = [known[tag] for tag in tags if isinstance(tag, str | int | float)]
+            tag_numbers = [known[tag] for tag in tags if isinstance(tag, str | int | float)]
         if known.blanks:
-            found = [number for number in found if number >= 0]
-        self.tags.fromlist(found)
-        self.lengths.append(len(found))
+            tag_numbers = [number for number in tag_numbers if number >= 0]
+        self.tags.fromlist(tag_numbers)
+        self.lengths.append(len(tag_numbers))
         for name, value in numbers.items():
             rows, values = self.given[name]
             rows.append(row)

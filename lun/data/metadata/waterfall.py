@@ -55,13 +55,13 @@ class Waterfall:
         """The full text, a line for each step that removed any, counts one below the other."""
         width = len(f"{self.total:,}")
         worst = self.worst
-        found = [f"  {self.total:>{width},}  in the folder"]
+        lines = [f"  {self.total:>{width},}  in the folder"]
         for step in self.steps:
             if step.count:
                 example = f"  (first: {step.first})" if step.name in _BROKEN and step.first else ""
                 mark = "  <- removed the most" if step is worst else ""
-                found.append(f"- {step.count:>{width},}  {step.words}{example}{mark}")
-        return [*found, f"= {self.left:>{width},}  usable"]
+                lines.append(f"- {step.count:>{width},}  {step.words}{example}{mark}")
+        return [*lines, f"= {self.left:>{width},}  usable"]
 
 
 _BROKEN = (

@@ -56,20 +56,20 @@ class BucketTable:
         """The table as people read it."""
         index, most = self.worst
         yield_of = f"{self.cropped:.1%} of the pixels cropped away, at most {most:.0%} ({path(index)})"
-        found = [f"{len(self.buckets)} buckets, {self.n:,} examples an epoch; {yield_of}"]
+        lines = [f"{len(self.buckets)} buckets, {self.n:,} examples an epoch; {yield_of}"]
         for bucket in self.buckets:
             width, height = bucket.size
             count = len(bucket.examples)
             small = (
                 f"   one batch of {global_batch} in {global_batch / count:.1f} epochs" if count < global_batch else ""
             )
-            found.append(f"  {width:>5} x {height:<5} {count:>9,} examples {bucket.cropped:>6.1%} cropped{small}")
+            lines.append(f"  {width:>5} x {height:<5} {count:>9,} examples {bucket.cropped:>6.1%} cropped{small}")
         if self.spared:
-            found.append(f"  {self.spared:,} times a picture is too small for a resolution and is not enlarged for it")
+            lines.append(f"  {self.spared:,} times a picture is too small for a resolution and is not enlarged for it")
         if self.left_out:
             few = ", ".join(str(path(index)) for index in self.left_out[:3]) + (", ..." if self.left_out[3:] else "")
-            found.append(f"  {len(self.left_out):,} left out, since they would lose more than {WHERE}.max_crop: {few}")
-        return found
+            lines.append(f"  {len(self.left_out):,} left out, since they would lose more than {WHERE}.max_crop: {few}")
+        return lines
 
 
 def assign(pictures: np.ndarray, repeats: np.ndarray | None, buckets: Buckets) -> BucketTable:
@@ -77,7 +77,7 @@ def assign(pictures: np.ndarray, repeats: np.ndarray | None, buckets: Buckets) -
 
     Raises `Fault` DAT02 if `max_crop` leaves nothing.
     """
-    found: dict[Size, list[tuple[np.ndarray, np.ndarray]]] = {}
+    members_by_size: dict[Size, list[tuple[np.ndarray, np.ndarray]]] = {}
     read = np.zeros(len(pictures), dtype=bool)
     spared, worst = 0, (0, 0.0)
     for resolution in buckets.resolutions:
@@ -86,12 +86,12 @@ def assign(pictures: np.ndarray, repeats: np.ndarray | None, buckets: Buckets) -
         taken = ~small if buckets.max_crop is None else ~small & (fit.cropped <= buckets.max_crop)
         spared += int(small.sum())
         read |= taken
-        worst = max(worst, _worst(fit, taken), key=lambda found: found[1])
+        worst = max(worst, _worst(fit, taken), key=lambda members_by_size: members_by_size[1])
         for which, size in enumerate(fit.sizes):
             members = np.flatnonzero(taken & (fit.chosen == which))
             if len(members):
-                found.setdefault(size, []).append((members, fit.cropped[members]))
-    if not found:
+                members_by_size.setdefault(size, []).append((members, fit.cropped[members]))
+    if not members_by_size:
         raise Fault(
             "DAT02",
             f"0 of {len(pictures)} images are usable, so there is nothing to train on",
@@ -99,7 +99,7 @@ def assign(pictures: np.ndarray, repeats: np.ndarray | None, buckets: Buckets) -
             why=f"all of them would lose more than {buckets.max_crop:.0%} of their pixels",
             fix=f"{WHERE}.max_crop=null",
         )
-    made = [_bucket(size, parts, repeats) for size, parts in found.items()]
+    made = [_bucket(size, parts, repeats) for size, parts in members_by_size.items()]
     return BucketTable(made, np.flatnonzero(~read).tolist(), spared, worst)
 
 

@@ -76,10 +76,10 @@ class BucketOrder:
             return self._known_epoch
         low = batch * self.global_batch // self.n
         high = (batch + len(self.buckets)) * self.global_batch // self.n + 1
-        found = low + bisect_right(range(low, high + 1), batch, key=self._batches_before) - 1
-        self._known = range(self._batches_before(found), self._batches_before(found + 1))
-        self._known_epoch = found
-        return found
+        epoch = low + bisect_right(range(low, high + 1), batch, key=self._batches_before) - 1
+        self._known = range(self._batches_before(epoch), self._batches_before(epoch + 1))
+        self._known_epoch = epoch
+        return epoch
 
     def _round(self, epoch: int) -> np.ndarray:
         """(batches, 2): bucket and number of batch within it, of every batch of `epoch` in its order."""

@@ -147,12 +147,12 @@ def _switched(section: Any) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = read_json(path)
+        config = read_json(path)
     except OSError as error:
         raise Fault("CFG01", f"cannot read {path}", where=f"{SECTION}.config", why=error.strerror or "") from error
     except ValueError as error:
         raise Fault("CFG02", f"{path} is not JSON", where=f"{SECTION}.config", why=str(error)) from error
-    if not isinstance(found, dict):
-        why = f"it holds a {type(found).__name__}"
+    if not isinstance(config, dict):
+        why = f"it holds a {type(config).__name__}"
         raise Fault("CFG02", f"{path} is no JSON map", where=f"{SECTION}.config", why=why)
-    return found
+    return config

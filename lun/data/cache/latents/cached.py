@@ -61,17 +61,17 @@ def wanted_entries(
         content = hashes[index]
         if content is None:
             return UNREADABLE
-        told = f"{preparation}\0{size}\0{flipped}".encode()
-        return hashlib.sha256(content + told).digest()[:ENTRY_BYTES]
+        variant = f"{preparation}\0{size}\0{flipped}".encode()
+        return hashlib.sha256(content + variant).digest()[:ENTRY_BYTES]
 
-    found = {}
+    entries = {}
     ways = ways_round(dataset)
     for size, examples in sizes.items():
         members = np.unique(examples)
         names = [[name(int(i), size, way) if way in ways else UNREADABLE for way in (False, True)] for i in members]
         packed = np.frombuffer(b"".join(b"".join(row) for row in names), np.uint8)
-        found[size] = WantedEntries(members, packed.reshape(-1, 2, ENTRY_BYTES))
-    return found
+        entries[size] = WantedEntries(members, packed.reshape(-1, 2, ENTRY_BYTES))
+    return entries
 
 
 def ways_round(dataset: Any) -> tuple[bool, ...]:
@@ -115,8 +115,8 @@ class CachedDataset:
         raise AttributeError(name)
 
     def sizes(self) -> np.ndarray:
-        found: np.ndarray = self.dataset.sizes()
-        return found
+        sizes: np.ndarray = self.dataset.sizes()
+        return sizes
 
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """Raises `Fault` DAT06 for a picture that could not be read when the cache was filled."""
@@ -126,7 +126,7 @@ class CachedDataset:
         if place[0] < 0:
             path = DatasetAccess(self.dataset).path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
-        found: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
+        tensors: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
         if hasattr(self.dataset, "placement"):
-            found |= self.dataset.placement(index, flipped, size)
-        return {**found, "caption": self.dataset.caption(index, draws)}
+            tensors |= self.dataset.placement(index, flipped, size)
+        return {**tensors, "caption": self.dataset.caption(index, draws)}

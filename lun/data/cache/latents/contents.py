@@ -40,8 +40,8 @@ class Contents:
 
     def _of(self, path: Path) -> bytes:
         try:
-            found = os.stat(path)
-            label = (os.fspath(path), found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            status = os.stat(path)
+            label = (os.fspath(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             stat = hashlib.blake2b(repr(label).encode("utf-8", "surrogateescape"), digest_size=16).digest()
             if stat not in self.known:
                 with open_file(path) as file:

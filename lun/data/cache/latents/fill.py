@@ -31,15 +31,15 @@ class Entry(NamedTuple):
 
 def missing_entries(wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> list[Entry]:
     """What the cache has not got, each name once, sizes together."""
-    found: dict[bytes, Entry] = {}
+    missing: dict[bytes, Entry] = {}
     for size, entries in wanted.items():
         absent = shards.locate(entries.names.reshape(-1, ENTRY_BYTES))[:, 0] < 0
         for flat in np.flatnonzero(absent).tolist():
             row, flipped = divmod(flat, 2)
             name = entries.names[row, flipped].tobytes()
             if name != UNREADABLE:
-                found.setdefault(name, Entry(name, int(entries.examples[row]), size, bool(flipped)))
-    return list(found.values())
+                missing.setdefault(name, Entry(name, int(entries.examples[row]), size, bool(flipped)))
+    return list(missing.values())
 
 
 def fill(

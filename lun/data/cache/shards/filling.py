@@ -61,7 +61,7 @@ def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Writ
     add  computes one batch, hands it to `writer`, and returns how many of the `total` entries it stood for
     """
     begun = time.monotonic()
-    done, told, flushed = 0, begun, begun
+    done, reported, flushed = 0, begun, begun
     shows = sys.stdout.isatty() and log.isEnabledFor(logging.INFO)
     with tqdm(total=total, desc=f"cache    {what}", disable=not shows, leave=False, file=sys.stdout) as bar:
         for batch in batches:
@@ -69,11 +69,11 @@ def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Writ
             done += count
             bar.update(count)
             now = time.monotonic()
-            if now - told > TELL_SECONDS and not shows:
+            if now - reported > TELL_SECONDS and not shows:
                 rate = done / (now - begun)
                 left = (total - done) / rate / 60
                 log.info("cache    %s of %s %s, %.1f a second, %.0f min left", *_counts(done, total), what, rate, left)
-                told = now
+                reported = now
             if now - flushed > FLUSH_SECONDS:
                 writer.flush()
                 flushed = now

@@ -38,7 +38,7 @@ class Shard:
         start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
         header: dict[str, Any] = parse_json(whole[8:start].tobytes())
         header.pop("__metadata__", None)
-        self.tensors = {name: _mapped(whole, start, told) for name, told in header.items()}
+        self.tensors = {name: _mapped(whole, start, entry) for name, entry in header.items()}
         self.entries = np.array(self.tensors.pop(_ENTRIES))
         self.checksums = np.array(self.tensors.pop(_CHECKSUMS))
         if any(len(rows) != len(self.entries) for rows in (self.checksums, *self.tensors.values())):
@@ -63,9 +63,9 @@ class Shard:
         return row
 
 
-def _mapped(whole: np.ndarray, start: int, told: Mapping[str, Any]) -> np.ndarray:
-    first, last = told["data_offsets"]
-    return np.asarray(whole[start + first : start + last]).view(NUMPY[told["dtype"]]).reshape(told["shape"])
+def _mapped(whole: np.ndarray, start: int, entry: Mapping[str, Any]) -> np.ndarray:
+    first, last = entry["data_offsets"]
+    return np.asarray(whole[start + first : start + last]).view(NUMPY[entry["dtype"]]).reshape(entry["shape"])
 
 
 class CacheShards:
@@ -93,12 +93,12 @@ class CacheShards:
     def locate(self, entries: np.ndarray) -> np.ndarray:
         """(m, 16) names to (m, 2) shard and row, -1 for what is not there."""
         wanted = np.ascontiguousarray(entries).view("<u8").reshape(-1, 2)
-        found = np.full((len(wanted), 2), -1, dtype=np.int32)
+        places = np.full((len(wanted), 2), -1, dtype=np.int32)
         if len(self._sorted):
             near = np.searchsorted(self._sorted, wanted[:, 0]).clip(max=len(self._sorted) - 1)
             same = (self._halves[self._order[near]] == wanted).all(axis=1)
-            found[same] = self._places[self._order[near[same]]]
-        return found
+            places[same] = self._places[self._order[near[same]]]
+        return places
 
     def read(self, place: Sequence[int]) -> dict[str, Tensor]:
         """The tensors of the entry at (shard, row): see `Shard.row`."""
@@ -147,10 +147,10 @@ class Writer:
 
 def _checksum(name: np.ndarray, row: Mapping[str, Tensor]) -> np.ndarray:
     """(4,) bytes over an entry's name and its tensors: a shard has none of its own, and a flipped bit would train."""
-    found = zlib.crc32(name.tobytes())
+    crc = zlib.crc32(name.tobytes())
     for key in sorted(row):
-        found = zlib.crc32(row[key].contiguous().view(-1).numpy().view(np.uint8).data, zlib.crc32(key.encode(), found))
-    return np.frombuffer(found.to_bytes(4, "little"), np.uint8)
+        crc = zlib.crc32(row[key].contiguous().view(-1).numpy().view(np.uint8).data, zlib.crc32(key.encode(), crc))
+    return np.frombuffer(crc.to_bytes(4, "little"), np.uint8)
 
 
 def _not_written(folder: Path, error: Exception) -> Fault:

@@ -26,25 +26,25 @@ class TextEncoder:
     @torch.no_grad()
     def __call__(self, captions: list[str]) -> Conditioning:
         with torch.autocast(self.device.type, enabled=False):
-            told: Conditioning = self.network(captions)
-        return told.map(lambda tensor: tensor.to(self.device))
+            cond: Conditioning = self.network(captions)
+        return cond.map(lambda tensor: tensor.to(self.device))
 
     def identity(self) -> str:
         """What tells this encoder from another, which never meets its states."""
         return identity(self.network)
 
 
-def columns_of(told: Conditioning) -> dict[str, Tensor]:
+def columns_of(cond: Conditioning) -> dict[str, Tensor]:
     """The fields that hold something, by name."""
-    found = {name: getattr(told, name) for name in Conditioning.__annotations__}
-    return {name: column for name, column in found.items() if column is not None}
+    columns = {name: getattr(cond, name) for name in Conditioning.__annotations__}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
-def rows_of(told: Conditioning, dtype: torch.dtype) -> list[dict[str, Tensor]]:
+def rows_of(cond: Conditioning, dtype: torch.dtype) -> list[dict[str, Tensor]]:
     """The fields of each caption, to be stored: in `dtype`, on the CPU."""
     columns = {
         name: column.to("cpu", torch.float32 if name == NOT_OF_TEXT else dtype)
-        for name, column in columns_of(told).items()
+        for name, column in columns_of(cond).items()
     }
     count = len(next(iter(columns.values())))
     return [{name: column[row].clone() for name, column in columns.items()} for row in range(count)]

@@ -49,11 +49,11 @@ def in_portions(captions: Iterable[str], count: int) -> Iterator[list[str]]:
 
 def missing_captions(datasets: Sequence[Any], shards: CacheShards) -> list[str]:
     """What the cache has not got, each caption once."""
-    found: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for captions in in_portions(chain([EMPTY], *map(settled_captions, datasets)), _AT_ONCE):
         absent = shards.locate(names_of(captions))[:, 0] < 0
-        found |= dict.fromkeys(captions[row] for row in np.flatnonzero(absent).tolist())
-    return list(found)
+        missing |= dict.fromkeys(captions[row] for row in np.flatnonzero(absent).tolist())
+    return list(missing)
 
 
 def fill(

@@ -13,7 +13,7 @@ TextReader = Callable[[Path], str]
 
 
 @dataclass(frozen=True)
-class Found:
+class FolderContents:
     """A data set as it lies on disk, before any filter."""
 
     layout: LayoutName
