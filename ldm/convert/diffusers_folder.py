@@ -15,7 +15,6 @@ from ldm.convert.modelspec import side
 from ldm.errors import Fault
 from ldm.families.facts import Facts
 from ldm.families.flow_marks import FLOW, flow_of_folder, folder_of_flow, is_flow
-from ldm.families.infer_config import text_config
 from ldm.families.record import Family, PipelineLayout
 from ldm.families.registry import family_of, known_families
 from ldm.families.sd1 import SD1
@@ -31,7 +30,6 @@ from ldm.files.weights_location import find_source, read_config, read_json
 from ldm.files.write import Types, write_safetensors
 from ldm.keys.layout import autoencoder_to_compvis, autoencoder_to_diffusers, compvis_names
 from ldm.keys.split_checkpoint import FIRST_STAGE, UNET, unet_of
-from ldm.keys.text_encoders import BELOW
 
 CARRIED = "carried.safetensors"  # what a single file held and a folder has no place for
 INDEX = "model_index.json"
@@ -51,7 +49,7 @@ def read_pipeline(folder: Path) -> Model:
         state |= {FIRST_STAGE + key: value for key, value in first_stage.items()}
     for encoder in family.encoders:
         if (folder / encoder.folder).is_dir():
-            state |= encoder.to_compvis(find_source(folder / encoder.folder, encoder.folder).read())
+            state |= encoder.to_file(find_source(folder / encoder.folder, encoder.folder).read())
     facts, carried = _facts(folder), folder / CARRIED
     if carried.is_file():
         state |= read_state_dict(carried) if _holds_tensors(carried) else {}
@@ -221,22 +219,22 @@ def _write_config(name: str, config: Mapping[str, Any], folder: Path) -> None:
 
 
 def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -> None:
-    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
+    import transformers
 
     state = encoder.to_transformers(model.state)
     original = model.facts.configs.get(encoder.folder, {})
     original = {key: value for key, value in original.items() if key not in NOT_ARCHITECTURE}
-    config = {**text_config(state, encoder.activation), **original}
-    kind = CLIPTextModelWithProjection if encoder.projects else CLIPTextModel
+    config = {**encoder.spelling.config(state), **original}
+    kind = getattr(transformers, encoder.spelling.library)
     with torch.device("meta"):
-        empty = kind(CLIPTextConfig(**config)).state_dict()
-    keys = {key.removeprefix(BELOW): value for key, value in empty.items()}
+        empty = kind(kind.config_class(**config)).state_dict()
+    keys = encoder.spelling.to_transformers(encoder.spelling.to_file(empty))[0]
     state = _require_same(state, keys, model, "text encoder")
-    state = encoder.for_folder(state)
+    state = encoder.spelling.for_folder(state)
     types = how.write(folder, "model", encoder.prefix, state)
     first = next(iter(state))
     dtype = types.get(first, state[first].dtype)
-    head = {"architectures": [kind.__name__], "model_type": "clip_text_model", "torch_dtype": str(dtype)[6:]}
+    head = {"architectures": [kind.__name__], "model_type": kind.config_class.model_type, "torch_dtype": str(dtype)[6:]}
     write_json(folder / "config.json", {**config, **head})
 
 
@@ -263,10 +261,9 @@ def _index(model: Model) -> dict[str, Any]:
     index |= layout.entries(model.unconditional)
     present = {encoder.folder for encoder in model.encoders}
     for encoder in family.encoders:
-        name = "CLIPTextModelWithProjection" if encoder.projects else "CLIPTextModel"
         there = encoder.folder in present
-        index[encoder.folder] = ["transformers", name] if there else [None, None]
-        index[encoder.tokenizer] = ["transformers", "CLIPTokenizer"] if there else [None, None]
+        index[encoder.folder] = ["transformers", encoder.spelling.library] if there else [None, None]
+        index[encoder.tokenizer] = ["transformers", encoder.spelling.tokenizer] if there else [None, None]
     return index
 
 

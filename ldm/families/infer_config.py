@@ -93,6 +93,27 @@ def text_config(state: State, activation: str) -> dict[str, Any]:
     }
 
 
+def t5_config(state: State) -> dict[str, Any]:
+    """Arguments of `transformers.T5Config` for an encoder under transformers' names.
+
+    Its tables tell all: that of relative positions has a row a bucket and a column a head.
+    """
+    vocabulary, width = state["shared.weight"].shape
+    place = "encoder.block.0.layer."
+    buckets, heads = state[f"{place}0.SelfAttention.relative_attention_bias.weight"].shape
+    gated = f"{place}1.DenseReluDense.wi_0.weight"
+    return {
+        "vocab_size": vocabulary,
+        "d_model": width,
+        "d_kv": state[f"{place}0.SelfAttention.q.weight"].shape[0] // heads,
+        "d_ff": state[f"{place}1.DenseReluDense.wo.weight"].shape[1],
+        "num_layers": _count(state, r"encoder\.block\.(\d+)\."),
+        "num_heads": heads,
+        "relative_attention_num_buckets": buckets,
+        "feed_forward_proj": "gated-gelu" if gated in state else "relu",
+    }
+
+
 def context_width(unet: Mapping[str, Tensor]) -> int | None:
     """The width of what a UNet attends to, under CompVis' or diffusers' names; None where it attends to nothing."""
     return next((int(value.shape[-1]) for key, value in unet.items() if key.endswith("attn2.to_k.weight")), None)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ldm.families.facts import Unconditional
 from ldm.families.record import Family, InferenceYaml, Latent, PipelineLayout, Spec, Variant
+from ldm.families.spellings import Clip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
@@ -54,7 +55,7 @@ SD1 = Family(
     built_like=lambda unet: projections(unet) == {4} and not told_sizes(unet),
     network=unet_network(HEADS, linear=False, widths=WIDTHS),
     latent=Latent(scale=0.18215, sample_size=512, architecture="stable-diffusion-v1/vae"),
-    encoders=(Encoder("text_encoder", f"{COND_STAGE}transformer.", "clip", "quick_gelu", "<|endoftext|>"),),
+    encoders=(Encoder("text_encoder", f"{COND_STAGE}transformer.", Clip(), "<|endoftext|>"),),
     conditioner=conditioner,
     objective=stable_objective,
     remarks={V: "only programs that read the YAML beside the file know that it predicts v"},

@@ -6,6 +6,7 @@ from typing import Any
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.families.facts import Unconditional
 from ldm.families.record import Family, Guess, InferenceYaml, Latent, PipelineLayout, Spec, Variant
+from ldm.families.spellings import OpenClip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
@@ -65,7 +66,7 @@ SD2 = Family(
     built_like=lambda unet: projections(unet) == {2} and not told_sizes(unet),
     network=unet_network(None, linear=True, widths=WIDTHS),
     latent=Latent(scale=0.18215, sample_size=768, architecture="stable-diffusion-v1/vae"),
-    encoders=(Encoder("text_encoder", f"{COND_STAGE}model.", "open_clip", "gelu", "!", shortened=True),),
+    encoders=(Encoder("text_encoder", f"{COND_STAGE}model.", OpenClip(shortened=True), "!"),),
     conditioner=conditioner,
     objective=stable_objective,
     guess=Guess(certain=False, measured=measured),

@@ -7,6 +7,7 @@ import torch
 
 from ldm.families.facts import Facts, Unconditional
 from ldm.families.record import Family, Latent, PipelineLayout, Spec, Variant
+from ldm.families.spellings import Clip, OpenClip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
@@ -74,8 +75,8 @@ SDXL = Family(
         remark="InvokeAI knows an XL VAE by its name: let it contain sdxl",
     ),
     encoders=(
-        Encoder("text_encoder", f"{CONDITIONER}embedders.0.transformer.", "clip", "quick_gelu", "<|endoftext|>"),
-        Encoder("text_encoder_2", f"{CONDITIONER}embedders.1.model.", "open_clip", "gelu", "!"),
+        Encoder("text_encoder", f"{CONDITIONER}embedders.0.transformer.", Clip(), "<|endoftext|>"),
+        Encoder("text_encoder_2", f"{CONDITIONER}embedders.1.model.", OpenClip(), "!"),
     ),
     conditioner=conditioner,
     objective=stable_objective,

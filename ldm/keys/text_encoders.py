@@ -24,6 +24,7 @@ OPEN_CLIP_LAYER = {
 }
 QUERY_KEY_VALUE = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 PROJECTION, OPEN_CLIP_PROJECTION = "text_projection.weight", "text_projection"
+T5_SHARED, T5_EMBEDDED = "shared.weight", "encoder.embed_tokens.weight"
 LOGIT_SCALE = "logit_scale"
 LOG_100 = 4.6052  # what open_clip's training converges to
 

@@ -116,7 +116,7 @@ def file_of(found: Networks, family: Kind) -> State:
     state: dict[str, Tensor] = {UNET + k: v for k, v in unet_to_compvis(found.unet.state_dict()).items()}
     state |= {FIRST_STAGE + k: v for k, v in autoencoder_to_compvis(found.vae.state_dict()).items()}
     for encoder, text in zip(FAMILIES[family].encoders, found.texts, strict=True):
-        state |= encoder.to_compvis(text.state_dict())
+        state |= encoder.to_file(text.state_dict())
     state = {key: value.detach().clone().contiguous() for key, value in state.items()}
     return Model(state, FAMILIES[family], "made for a test").completed().state
 

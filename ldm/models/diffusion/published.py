@@ -11,7 +11,6 @@ from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.diffusion.masks import RandomRectangles
 from ldm.errors import Fault
-from ldm.families.infer_config import text_config
 from ldm.families.record import Family
 from ldm.families.text_encoders import Encoder
 from ldm.files.load import load_part
@@ -100,4 +99,4 @@ def _cond_stage(model: Model, family: Family) -> Recipe:
 def _text(model: Model, encoder: Encoder) -> dict[str, Any]:
     stored = model.facts.configs.get(encoder.folder, {})
     stored = {key: value for key, value in stored.items() if key not in NOT_ARCHITECTURE}
-    return {**text_config(encoder.to_transformers(model.state), encoder.activation), **stored}
+    return {**encoder.spelling.config(encoder.to_transformers(model.state)), **stored}
