@@ -51,6 +51,13 @@ TARGETS = {
         "ldm.diffusion.loss.WholeMean",
         "ldm.diffusion.masks.RandomRectangles",
     ],
+    "Adapters (`model.params.adapter_config`, kinds in its rules)": [
+        "ldm.adapters.Adapters",
+        "ldm.adapters.LoRA",
+        "ldm.adapters.DoRA",
+        "ldm.adapters.LoHa",
+        "ldm.adapters.LoKr",
+    ],
     "Averaged weights (`model.params.ema_config`)": [
         "ldm.modules.ema.LitEma",
         "ldm.ema.profiles.PowerDecay",

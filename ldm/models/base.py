@@ -36,7 +36,7 @@ class TrainedModel(OptimizedModel):
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     training_config   what trains, and with which settings: rules over names (`ldm.training.rules.Rules`)
-    adapter_config    adds small networks to layers, which train in their place (`ldm.training.adapters.Adapters`)
+    adapter_config    adds small networks to layers, which train in their place (`ldm.training.adapters.PlacesAdapters`)
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 

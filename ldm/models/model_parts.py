@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from ldm.training.adapters import is_of_adapter
 from ldm.training.groups import Group
 
 
@@ -47,8 +48,12 @@ class ForwardUnit:
 def translate(
     parts: Mapping[str, nn.Module], state: Mapping[str, Tensor], direction: Literal["to_disk", "from_disk"]
 ) -> dict[str, Tensor]:
-    """Names in memory -> names on disk or back, by each part's own method; `parts` is {prefix in memory: part}."""
+    """Names in memory -> names on disk or back, by each part's own method; `parts` is {prefix in memory: part}.
+
+    Adapters keep their names: no other program's layout has a place for them.
+    """
     rest = dict(state)
+    state = {name: tensor for name, tensor in state.items() if not is_of_adapter(name)}
     translated: dict[str, Tensor] = {}
     for prefix, part in parts.items():
         on_disk = str(getattr(part, "disk_prefix", prefix))

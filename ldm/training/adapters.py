@@ -5,15 +5,18 @@ from typing import Protocol
 
 from torch import nn
 
+from ldm.admission import admitted, is_kind
 from ldm.errors import Fault
 from ldm.training.groups import named_weights
 from ldm.training.rules import Rule
 from ldm.util import Recipe, instantiate_from_config
 
 WHERE = "model.params.adapter_config"
+CHILD = "adapter"
+"""What a layer calls the child that was added to it; all that lies below is no part of the base."""
 
 
-class Adapters(Protocol):
+class PlacesAdapters(Protocol):
     """What `adapter_config` describes: a callable that adds child modules to layers of the model's networks.
 
     It leaves all other parameters where they are, so that their names stay, and has a layer's new children take effect
@@ -33,7 +36,10 @@ def adapter_rules(recipe: Recipe, networks: Mapping[str, nn.Module], seed: int) 
     Raises `Fault` CFG08 where nothing was added, or a parameter lost its name.
     """
     before = named_weights(networks).keys()
-    adapters: Adapters = instantiate_from_config(recipe)
+    if is_kind(admitted(recipe["target"]), frozenset({"torch.nn.modules.module.Module"})):
+        fix = "{target: ldm.adapters.Adapters, params: {rules: {mine: {match: 'unet.*', kind: {target: ...}}}}}"
+        raise Fault("CFG08", f"{recipe['target']} is a network and places no adapters", where=WHERE, fix=fix)
+    adapters: PlacesAdapters = instantiate_from_config(recipe)
     adapters(networks, seed)
     after = named_weights(networks).keys()
     added, lost = after - before, before - after
@@ -46,3 +52,8 @@ def adapter_rules(recipe: Recipe, networks: Mapping[str, nn.Module], seed: int) 
         Rule("adapters", added.__contains__, {"train": True}),
         Rule("adapters' base", lambda name: True, {"train": False}),
     ]
+
+
+def is_of_adapter(name: str) -> bool:
+    """Whether a parameter or buffer of that name lies in an adapter."""
+    return CHILD in name.split(".")

@@ -105,15 +105,32 @@ def named_weights(networks: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
     """
     named: dict[str, nn.Parameter] = {}
     for name, network in networks.items():
-        inner: Sequence[str] = getattr(network, "library_modules", ())
-        prefixes = {
-            f"{path}.": f"{name}_{number}." if number > 1 else f"{name}." for number, path in enumerate(inner, 1)
-        }
-        for full, parameter in network.named_parameters():
-            own = canonical_name(full)
-            path = next((path for path in prefixes if own.startswith(path)), "")
-            named[prefixes.get(path, f"{name}.") + own.removeprefix(path)] = parameter
+        rename = _names_in_rules(name, network)
+        named |= {rename(full): parameter for full, parameter in network.named_parameters()}
     return named
+
+
+def named_layers(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """The modules of networks under the names of their parameters: {`unet.conv_in`: layer}; without idle ones."""
+    layers: dict[str, nn.Module] = {}
+    for name, network in networks.items():
+        rename = _names_in_rules(name, network)
+        idle = {id(module) for part in getattr(network, "idle", list)() for module in part.modules()}
+        layers |= {rename(full): module for full, module in network.named_modules() if full and id(module) not in idle}
+    return layers
+
+
+def _names_in_rules(name: str, network: nn.Module) -> Callable[[str], str]:
+    """From the name that something has in the part `name` to that by which rules know it."""
+    inner: Sequence[str] = getattr(network, "library_modules", ())
+    prefixes = {f"{path}.": f"{name}_{number}." if number > 1 else f"{name}." for number, path in enumerate(inner, 1)}
+
+    def rename(full: str) -> str:
+        own = canonical_name(full)
+        path = next((path for path in prefixes if own.startswith(path)), "")
+        return prefixes.get(path, f"{name}.") + own.removeprefix(path)
+
+    return rename
 
 
 def decide(weights: Mapping[str, Tensor], rules: Sequence[Rule], idle: Set[str] = frozenset()) -> Decision:

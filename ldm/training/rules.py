@@ -121,10 +121,11 @@ def _parsed(name: str, rule: Any) -> Rule:
             raise _refused(where, f"the rule {name} freezes, by lr: 0, what it gives settings to", "train: false alone")
         settings = {"train": False}
     axes = _axes(rule["ndim"], f"{where}.ndim") if "ndim" in rule else ()
-    return Rule(name, _selection(rule["match"], f"{where}.match"), settings, where, axes)
+    return Rule(name, selection(rule["match"], f"{where}.match"), settings, where, axes)
 
 
-def _selection(match: Any, where: str) -> Callable[[str], bool]:
+def selection(match: Any, where: str) -> Callable[[str], bool]:
+    """Whether a name fits `match`, a glob or a list of them. Raises `Fault` CFG03 for anything else."""
     patterns = [match] if isinstance(match, str) else match
     if not isinstance(patterns, list) or not patterns or not all(isinstance(one, str) for one in patterns):
         raise _refused(where, f"expected a glob or a list of them, got {match!r}", f"{where}='unet.*attn2*'")

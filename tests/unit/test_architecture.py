@@ -39,6 +39,7 @@ LAYERS: list[list[str]] = [
     ["lun.loop"],
     ["lun.config", "lun.data", "lun.loggers", "lun.program"],
     ["ldm.models"],
+    ["ldm.adapters"],
     ["ldm.training"],
     ["ldm.modules"],
     ["ldm.convert"],
