@@ -3,8 +3,9 @@
 Each function has a test of what it means, so that a torch in which it means something else is noticed there.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import torch
@@ -54,3 +55,24 @@ def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
 def scales_inside_its_step(optimizer: Optimizer) -> bool:
     """Whether an optimizer divides gradients by float16's loss scale in its own step, as torch's fused ones do."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+def end_workers(batches: Iterator[Any], seconds: float) -> None:
+    """End the processes that a `DataLoader`'s iterator reads with; those that do not end in time are killed.
+
+    torch itself waits five seconds for each, one after the other, and then sends SIGTERM, which a worker may ignore.
+    """
+    workers = getattr(batches, "_workers", ())  # without workers there is no such list
+    if not workers or batches._shutdown:  # type: ignore[attr-defined]
+        return
+
+    def kill() -> None:
+        for worker in workers:
+            worker.kill()
+
+    late = threading.Timer(seconds, kill)
+    late.daemon = True
+    with suppress(RuntimeError):  # torch's for a child that was killed; or the interpreter ends, and starts no thread
+        late.start()
+        batches._shutdown_workers()  # type: ignore[attr-defined]
+    late.cancel()

@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 class FinalCheckpoint(Callback):
     """Writes `last.ckpt` at every end of a run, and `on_exception.ckpt` when an error ends it.
 
-    Ends are: all steps done, Ctrl-C, SIGTERM, SIGUSR1, the time limit. It has to come after the other savers. A full
-    disk is waited for here, since nothing comes after.
+    Ends are: all steps done, Ctrl-C, SIGTERM, SIGUSR1, the time limit; a stop amid a wait for a batch that never comes
+    is a SystemExit (see `Stops`). It has to come after the other savers. A full disk is waited for here, since nothing
+    comes after.
 
     dirpath        below the run directory
     wait_seconds   how long to try when the file cannot be written; then it is `Fault` DSK01
@@ -72,15 +73,16 @@ class FinalCheckpoint(Callback):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Keep what an error would lose, unless it is not worth keeping; never hide the error itself."""
-        if isinstance(exception, KeyboardInterrupt | SystemExit) or self._began in (None, step_of(pl_module)):
+        if isinstance(exception, KeyboardInterrupt) or self._began in (None, step_of(pl_module)):
             return
+        name = "last.ckpt" if isinstance(exception, SystemExit) else "on_exception.ckpt"
         try:
-            self._keep(trainer, pl_module)
+            self._keep(trainer, pl_module, name)
         except Exception:  # whatever goes wrong here, the error that ended the run is the one to report
-            log.warning("on_exception.ckpt could not be saved", exc_info=True)
+            log.warning("%s could not be saved", name, exc_info=True)
 
-    def _keep(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        path = self._path(trainer, "on_exception.ckpt")
+    def _keep(self, trainer: Trainer, pl_module: LightningModule, name: str) -> None:
+        path = self._path(trainer, name)
         if trainer.world_size > 1 and not _all_stand_here(trainer):
             saved = last_saved(run_directory(trainer))
             kept = relative(trainer, saved) if saved else "none"

@@ -14,11 +14,14 @@ from lun.loop.deadline import END_SECONDS, end_within
 from lun.loop.lightning_internals import give_back_after_fit, silence_sigterm
 from lun.loop.rank_agreement import PATIENCE
 from lun.loop.rank_failures import is_from_another_rank
+from lun.loop.waiting import Reminder, awaits_a_batch
 
 log = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 TERMINATED = 143
+WAIT_SECONDS = 10.0
+"""How long a stop waits for the batch that its step needs: schedulers kill what has not ended after 30 s."""
 
 _CODES = {
     getattr(signal, name): code
@@ -36,6 +39,10 @@ class Stops(AtStepBoundary):
     the run at once, without saving: a KeyboardInterrupt, which Lightning turns into `SystemExit(1)`; ask `exit_code`.
     Before the first step (caches, sanity check) there is nothing to save, and the first one does so.
 
+    A step that is to be finished may need a batch that never comes. From `WAIT_SECONDS` after the stop was asked for,
+    or the time was over, no batch is waited for: a SystemExit, at which `FinalCheckpoint` saves the state before that
+    step.
+
     A rank that fails says so where the others ask for stops, at their next step boundary. They then fail, too; if all
     stand at the same step, a checkpoint can still be written together. Others may never get there, since they wait
     for this rank's gradients: then it leaves without them, and its launcher ends them.
@@ -45,6 +52,7 @@ class Stops(AtStepBoundary):
 
     exit_code    0, or 130 (Ctrl-C) or 143 (SIGTERM, SIGUSR1, SIGHUP, time limit) once a stop was asked for
     asked_back   whether SIGUSR1 asked for it: a scheduler that wants to start the job again
+    gave_up      whether the fit ended within a wait for a batch
     """
 
     doing = "waiting for ranks"
@@ -54,11 +62,13 @@ class Stops(AtStepBoundary):
         self.patience = patience
         self.exit_code = 0
         self.asked_back = False
+        self.gave_up = False
         self._told = False
         self._training = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
         self._deadline: threading.Timer | None = None
+        self._reminder: Reminder | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_fit_start(trainer, pl_module)
@@ -79,6 +89,11 @@ class Stops(AtStepBoundary):
         give_back_after_fit(trainer, self._former)
         self._take_over()
         self._training = True
+        if self._former:
+            self._reminder = Reminder(next(iter(self._former)))
+            self._reminder.start()
+            if self.time_limit is not None:
+                self._reminder.due_in(self._started + self.time_limit - time.monotonic() + WAIT_SECONDS)
 
     def _take_over(self) -> None:
         """Take the signals over from Lightning, which installed its own meanwhile."""
@@ -113,6 +128,7 @@ class Stops(AtStepBoundary):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Tell the other ranks, unless it was from them that this one knows."""
+        self._remind_no_more()
         wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
         if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
             log.warning("%s; telling the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
@@ -123,12 +139,27 @@ class Stops(AtStepBoundary):
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""
+        if self._reminder is not None and self._reminder.calls:
+            self._give_up(self._reminder, frame)
+            return
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
             self._deadline = end_within(END_SECONDS, INTERRUPTED)
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
         self.asked_back |= signal.Signals(number).name == "SIGUSR1"
         if not self._training:  # no step to finish, and nothing to save
+            raise SystemExit(self.exit_code)
+        if self._reminder is not None:
+            self._reminder.due_in(WAIT_SECONDS)
+
+    def _give_up(self, reminder: Reminder, frame: FrameType | None) -> None:
+        """Leave the wait for a batch, unless it came meanwhile."""
+        reminder.calls = False
+        if awaits_a_batch(frame):
+            self.exit_code = self.exit_code or TERMINATED
+            if not self.gave_up:
+                log.warning("the next images do not come, and the stop waits no longer; what is done up to here stays")
+            self.gave_up = True
             raise SystemExit(self.exit_code)
 
     def _tell(self) -> None:
@@ -144,6 +175,11 @@ class Stops(AtStepBoundary):
         """
         if self._deadline is not None:
             self._deadline.cancel()
+        self._remind_no_more()
         for number, handler in self._former.items():
             if signal.getsignal(number) == self._note:
                 signal.signal(number, handler)
+
+    def _remind_no_more(self) -> None:
+        if self._reminder is not None:
+            self._reminder.cancel()

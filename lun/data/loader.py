@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ldm.errors import Fault
+from ldm.torch_internals import end_workers
 from lun.data.example import Batch, Example, collate
 from lun.data.keyed import Keyed
 from lun.data.order.law import Key
@@ -30,6 +31,8 @@ SETTINGS = ("num_workers", "pin_memory", "timeout", "prefetch_factor", "persiste
 IGNORED = ("drop_last", "shuffle")
 
 LOST_BATCH = 3
+END_SECONDS = 2.0
+"""How long a worker may go on with what it reads when nobody asks for it any more."""
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
@@ -118,11 +121,14 @@ class Loader(DataLoader[Batch]):
         return batch
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
-        return map(self._unpack, with_lost_workers_named(super().__iter__()))
+        return map(self._unpack, with_lost_workers_named(super().__iter__(), self.persistent_workers))
 
 
-def with_lost_workers_named(batches: Iterator[Any]) -> Iterator[Any]:
-    """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program."""
+def with_lost_workers_named(batches: Iterator[Any], persistent: bool) -> Iterator[Any]:
+    """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program.
+
+    persistent   workers stay for the next who iterates, and end with their loader
+    """
     try:
         yield from batches
     except (EOFError, ConnectionError) as error:  # what it had in hand when it was ended
@@ -131,6 +137,9 @@ def with_lost_workers_named(batches: Iterator[Any]) -> Iterator[Any]:
         if fault := lost_worker(error):
             raise fault from error
         raise
+    finally:
+        if not persistent:
+            end_workers(batches, END_SECONDS)
 
 
 def lost_worker(error: BaseException) -> Fault | None:

@@ -46,6 +46,8 @@ class FitOutcome:
         except SystemExit as left:  # what Lightning makes of a second Ctrl-C, or a signal before the first step
             code = self.stops.exit_code or (left.code if isinstance(left.code, int) else OUR_FAULT)
             self._close("stopped", code)
+            if self.stops.gave_up:
+                self._tell(code, time.monotonic() - began)
             self._ask_back()
             return code
         except BaseException as error:

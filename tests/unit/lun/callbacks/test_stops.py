@@ -2,10 +2,12 @@ import os
 import signal
 import threading
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
 from lightning.pytorch import Callback
+from torch.utils.data import DataLoader, Dataset
 
 from lun.callbacks import Checkpoint, FinalCheckpoint, Stops
 from lun.checkpoints.atomic import peek
@@ -122,3 +124,85 @@ def test_only_sigusr1_asks_for_the_job_to_be_started_again(training, number, ask
     stops = Stops()
     training(9, Signal(number, 2), stops, FinalCheckpoint()).fit()
     assert stops.asked_back is asked
+
+
+class Stuck(Dataset):
+    """Examples of another dataset, but the first `reads` are all that ever come; then it sends `number`, if any."""
+
+    def __init__(self, others: Dataset, reads: int, number: int | None) -> None:
+        self.others = others
+        self.left = reads
+        self.number = number
+
+    def __len__(self) -> int:
+        return len(self.others)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if self.left == 0:
+            if self.number is not None:
+                os.kill(os.getpid(), self.number)
+            nobody_writes, _ = os.pipe()
+            os.read(nobody_writes, 1)
+        self.left -= 1
+        return self.others[index]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("lun.callbacks.stops.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("lun.loop.waiting.PAUSE", 0.01)
+
+
+def stuck(loader: DataLoader, reads: int, number: int | None = signal.SIGTERM) -> DataLoader:
+    return DataLoader(Stuck(loader.dataset, reads, number), batch_sampler=loader.batch_sampler)
+
+
+@pytest.mark.parametrize(("reads", "number", "code"), [(12, signal.SIGTERM, 143), (15, signal.SIGINT, 130)])
+def test_a_batch_that_never_comes_does_not_keep_a_stop_from_saving(
+    training, tmp_path, impatient, reads, number, code
+) -> None:
+    """Between two steps, and within one: that one is left out, and a resume begins with it."""
+    stops, path = Stops(), tmp_path / "checkpoints/last.ckpt"
+    tiny = training(4, stops, FinalCheckpoint(), accumulate=3)
+    tiny.data.train_dataloader = partial(stuck, tiny.data.train_dataloader(), reads, number)
+    with pytest.raises(SystemExit) as left:
+        tiny.fit()
+    assert (left.value.code, stops.exit_code, stops.gave_up) == (code, code, True)
+    assert peek(path)["lun"]["position"]["step"] == 2
+    straight = training(4, accumulate=3).fit().module
+    resumed = training(4, Stops(), accumulate=3, attempt=2).fit(path).module
+    assert torch.equal(resumed.net.weight, straight.net.weight)
+
+
+def test_a_validation_that_never_reads_its_batch_does_not_keep_a_stop_from_saving(training, tmp_path, impatient):
+    tiny = training(4, Stops(), FinalCheckpoint(), validate_every=2, num_sanity_val_steps=0)
+    tiny.data.val_dataloader = partial(stuck, tiny.data.val_dataloader(), 0)
+    with pytest.raises(SystemExit):
+        tiny.fit()
+    assert peek(tmp_path / "checkpoints/last.ckpt")["lun"]["position"]["step"] == 2
+
+
+def test_the_time_limit_is_over_also_where_a_batch_never_comes(training, tmp_path, impatient, monkeypatch):
+    stops = Stops(time_limit=0.001)
+    tiny = training(4, stops, FinalCheckpoint())
+    tiny.data.train_dataloader = partial(stuck, tiny.data.train_dataloader(), 4, None)
+    monkeypatch.setattr("lun.callbacks.stops.time.monotonic", lambda: 0.0)
+    with pytest.raises(SystemExit):
+        tiny.fit()
+    assert stops.exit_code == 143
+    assert peek(tmp_path / "checkpoints/last.ckpt")["lun"]["position"]["step"] == 2
+
+
+def test_a_stop_that_waits_interrupts_nothing_but_a_wait_for_a_batch(training, impatient):
+    """A step longer than the patience is finished."""
+
+    class Slow(Callback):
+        def on_before_zero_grad(self, *_: object) -> None:
+            if tiny.module.position.step == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert not threading.Event().wait(0.05)
+
+    stops = Stops()
+    tiny = training(9, Slow(), stops)
+    tiny.fit()
+    assert (tiny.module.position.step, stops.exit_code, stops.gave_up) == (3, 143, False)

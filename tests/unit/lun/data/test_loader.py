@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from itertools import islice
 
 import pytest
@@ -168,3 +169,24 @@ def test_a_worker_that_gets_no_shared_memory_ends_at_once_instead_of_being_waite
     monkeypatch.setattr(torch.UntypedStorage, "_share_filename_cpu_", refuse_memory)
     with pytest.raises(Fault, match="DAT12"):
         list(Loader(Keyed(Heavy(), 0), [[(0, 0)], [(1, 1)]], num_workers=1))
+
+
+class Hangs(Dies):
+    """Its second example is never read."""
+
+    def example(self, index: int, draws: object) -> dict[str, object]:
+        if index == 1:
+            os.read(os.pipe()[0], 1)
+        return {"image": torch.zeros(4, 4, 3), "caption": "x"}
+
+
+def test_a_worker_that_reads_for_ever_is_ended_with_the_iteration(monkeypatch):
+    monkeypatch.setattr("lun.data.loader.END_SECONDS", 0.05)
+    batches = iter(Loader(Keyed(Hangs(), 0), [[(0, 0)], [(1, 1)]], num_workers=1))
+    next(batches)
+    (worker,) = multiprocessing.active_children()
+    began = time.monotonic()
+    del batches
+    worker.join()
+    assert worker.exitcode == -signal.SIGKILL
+    assert time.monotonic() - began < 4, "torch's own wait for one worker is 5 s"
