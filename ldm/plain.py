@@ -2,6 +2,7 @@
 
 import json
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ def record_of(cls: type[T], rows: object) -> T:
 def fits(value: object, hint: Any) -> bool:
     """Whether a plain value has the type of an annotation: scalars, unions, literals, maps, lists and tuples of them.
 
-    A bool is no number; an int is a float.
+    A bool is no number; an int is a float, unless it is larger than any.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
@@ -73,8 +74,14 @@ def fits(value: object, hint: Any) -> bool:
     if origin in (list, tuple):
         return isinstance(value, origin) and _each_fits(value, inner)
     if hint in (int, float):
-        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+        return _is_number(value, hint)
     return isinstance(value, NoneType if hint is None else hint)
+
+
+def _is_number(value: object, hint: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return hint is float and isinstance(value, float)
+    return hint is int or abs(value) <= sys.float_info.max
 
 
 def _each_fits(values: list[Any] | tuple[Any, ...], inner: tuple[Any, ...]) -> bool:

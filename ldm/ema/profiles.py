@@ -217,7 +217,8 @@ def gamma_of_sigma_rel(sigma_rel: float) -> float:
     """Exponent of the power law of relative width `sigma_rel` in (0, 12^-1/2] (Karras et al. 2024, algorithm 2)."""
     widest = 12**-0.5
     if not 0 < sigma_rel <= round(widest, 4):
-        hint = f"; gamma = {sigma_rel:g} is the width {sigma_rel_of_gamma(sigma_rel):.4f}" if sigma_rel > 1 else ""
+        exponent = 1 < sigma_rel < 1e6
+        hint = f"; gamma = {sigma_rel:g} is the width {sigma_rel_of_gamma(sigma_rel):.4f}" if exponent else ""
         raise ValueError(f"sigma_rel must be above 0 and at most {widest:.4f} (a flat average), got {sigma_rel}{hint}")
     sigma_rel = min(sigma_rel, widest)  # as written, 0.2887 is a little more
     low, high = 0.0, 1 / sigma_rel  # the width falls with gamma and stays below 1 / (gamma + 2)

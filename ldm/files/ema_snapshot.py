@@ -26,6 +26,8 @@ from ldm.plain import fits, parse_json, record_of
 FORMAT = "ema-snapshot-1"
 KIND = "delta-fp16-pow2"
 LARGEST_EXPONENT = 300  # beyond what a float32 and its difference can have
+WIDEST = 0.2887  # the relative width of a flat average, 12^-1/2, rounded up
+LARGEST_TIME = 2**53  # steps that a float64 counts one by one
 _LARGEST = 15  # differences are scaled below 2^15, half of what fp16 can hold
 
 
@@ -54,6 +56,13 @@ class About:
     def time(self) -> int:
         """Steps that its law has seen."""
         return self.last_update - self.t_offset
+
+    def require_possible(self) -> None:
+        """Raise ValueError for a width or a time that no average has."""
+        if not 0 < self.sigma_rel <= WIDEST:
+            raise ValueError(f"its width is {self.sigma_rel:g}")
+        if not 0 < self.time <= LARGEST_TIME:
+            raise ValueError("it is of a time at which its law had not begun, or of none")
 
 
 class TensorFile(AbstractContextManager["TensorFile"], Mapping[str, Tensor]):
@@ -98,8 +107,7 @@ class Snapshot(TensorFile):
             self._exponents = _exponents_in(parse_json(self.metadata["exponents"]))
             if self._exponents.keys() != set(self) or self.metadata["crc32"] != _checksum(self.metadata):
                 raise ValueError("it does not match its checksum")
-            if self.about.time <= 0:
-                raise ValueError("it is of a time at which its law had not begun")
+            self.about.require_possible()
         except (KeyError, ValueError, TypeError) as error:
             raise Fault("MOD02", f"{path} is a damaged snapshot of an EMA", why=f"its header: {error}") from error
         self._is_whole = False

@@ -11,10 +11,11 @@ from lightning.pytorch import LightningModule, Trainer
 
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.deadline import END_SECONDS, end_within
+from lun.loop.frames import awaits_a_batch, imports_a_module
 from lun.loop.lightning_internals import give_back_after_fit, silence_sigterm
 from lun.loop.rank_agreement import PATIENCE
 from lun.loop.rank_failures import is_from_another_rank
-from lun.loop.waiting import Reminder, awaits_a_batch
+from lun.loop.reminder import Reminder
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,9 @@ class Stops(AtStepBoundary):
         if threading.current_thread() is threading.main_thread():
             heard = [number for number in _CODES if signal.getsignal(number) != signal.SIG_IGN]  # nohup asks for that
             self._former = {number: signal.signal(number, self._note) for number in heard}
+        if self._former:
+            self._reminder = Reminder(next(iter(self._former)), self._may_leave)
+            self._reminder.start()
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._take_over()
@@ -88,12 +92,11 @@ class Stops(AtStepBoundary):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         give_back_after_fit(trainer, self._former)
         self._take_over()
+        if self.exit_code:  # asked for meanwhile, where it could not be raised
+            raise SystemExit(self.exit_code)
         self._training = True
-        if self._former:
-            self._reminder = Reminder(next(iter(self._former)))
-            self._reminder.start()
-            if self.time_limit is not None:
-                self._reminder.due_in(self._started + self.time_limit - time.monotonic() + WAIT_SECONDS)
+        if self.time_limit is not None:
+            self._remind_in(self._started + self.time_limit - time.monotonic() + WAIT_SECONDS)
 
     def _take_over(self) -> None:
         """Take the signals over from Lightning, which installed its own meanwhile."""
@@ -140,27 +143,33 @@ class Stops(AtStepBoundary):
     def _note(self, number: int, frame: FrameType | None) -> None:
         """The signal handler: only leaves a note, because it may interrupt anything, even half an optimizer step."""
         if self._reminder is not None and self._reminder.calls:
-            self._give_up(self._reminder, frame)
+            self._reminder.calls = False
+            if self._may_leave(frame):
+                self._give_up()
             return
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
             self._deadline = end_within(END_SECONDS, INTERRUPTED)
             raise KeyboardInterrupt
         self.exit_code = _CODES[signal.Signals(number)]
         self.asked_back |= signal.Signals(number).name == "SIGUSR1"
-        if not self._training:  # no step to finish, and nothing to save
+        if self._training:
+            self._remind_in(WAIT_SECONDS)
+        elif imports_a_module(frame):
+            self._remind_in(0.0)
+        else:  # no step to finish, and nothing to save
             raise SystemExit(self.exit_code)
-        if self._reminder is not None:
-            self._reminder.due_in(WAIT_SECONDS)
 
-    def _give_up(self, reminder: Reminder, frame: FrameType | None) -> None:
-        """Leave the wait for a batch, unless it came meanwhile."""
-        reminder.calls = False
-        if awaits_a_batch(frame):
-            self.exit_code = self.exit_code or TERMINATED
-            if not self.gave_up:
-                log.warning("the next images do not come, and the stop waits no longer; what is done up to here stays")
+    def _may_leave(self, frame: FrameType | None) -> bool:
+        """Whether an exception in `frame` ends the fit, and costs no more than the step that waits for its batch."""
+        return awaits_a_batch(frame) if self._training else not imports_a_module(frame)
+
+    def _give_up(self) -> None:
+        """Leave what the stop has waited for."""
+        self.exit_code = self.exit_code or TERMINATED
+        if self._training and not self.gave_up:
+            log.warning("the next images do not come, and the stop waits no longer; what is done up to here stays")
             self.gave_up = True
-            raise SystemExit(self.exit_code)
+        raise SystemExit(self.exit_code)
 
     def _tell(self) -> None:
         if self.exit_code and not self._told:
@@ -183,3 +192,7 @@ class Stops(AtStepBoundary):
     def _remind_no_more(self) -> None:
         if self._reminder is not None:
             self._reminder.cancel()
+
+    def _remind_in(self, seconds: float) -> None:
+        if self._reminder is not None:
+            self._reminder.due_in(seconds)

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from lun.loop.frames import imports_a_module
+
 INTERRUPTED = 130
 TERMINATED = 143
 NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
@@ -40,7 +42,7 @@ def ended_by_signals() -> Iterator[None]:
 
 def _end(number: int, frame: FrameType | None) -> None:
     code = INTERRUPTED if number == signal.SIGINT else TERMINATED
-    if _importing(frame):  # native code that a library begins with makes an abort of an exception, or drops it
+    if imports_a_module(frame):  # where an exception might be dropped
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError, RuntimeError):
                 stream.flush()
@@ -48,17 +50,3 @@ def _end(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(code)
-
-
-def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, seen from the innermost function of this program."""
-    while frame is not None and not _ours(frame):
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _ours(frame: FrameType) -> bool:
-    module = str(frame.f_globals.get("__name__"))
-    return frame.f_code.co_name != "<module>" and module.partition(".")[0] in ("lun", "ldm")

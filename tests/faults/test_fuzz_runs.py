@@ -99,6 +99,10 @@ def _endless(path: Path) -> None:
     path.symlink_to(path.name)
 
 
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
 def _nothing(path: Path) -> None:
     """As if it had never been there."""
 
@@ -106,7 +110,7 @@ def _nothing(path: Path) -> None:
 def described(run: Path, name: str) -> st.SearchStrategy[Harm]:
     text = (run / name).read_text()
     known = yaml.safe_load(text) if name.endswith("yaml") else json.loads(text)
-    return changes(known).map(lambda found: (name, lambda path: path.write_bytes(found)))
+    return changes(known).map(lambda found: (name, partial(_write, content=found)))
 
 
 def noted(run: Path) -> st.SearchStrategy[Harm]:
@@ -114,14 +118,12 @@ def noted(run: Path) -> st.SearchStrategy[Harm]:
     checkpoint = load(run / "checkpoints/last.ckpt")
     spots = [(key,) for key in checkpoint] + [("lun", *path) for path in places(checkpoint["lun"]) if path]
 
-    def harm(spot: tuple[Any, ...], value: Any) -> Harm:
-        def save(path: Path) -> None:
-            path.with_name(path.name + ".json").unlink()
-            torch.save(put(checkpoint, spot, value), path)
+    def save(path: Path, spot: tuple[Any, ...], value: Any) -> None:
+        path.with_name(path.name + ".json").unlink()
+        torch.save(put(checkpoint, spot, value), path)
 
-        return "checkpoints/last.ckpt", save
-
-    return st.builds(harm, st.sampled_from(spots), ODD)
+    harm = st.builds(partial, st.just(save), spot=st.sampled_from(spots), value=ODD)
+    return harm.map(lambda found: ("checkpoints/last.ckpt", found))
 
 
 @pytest.mark.parametrize(("count", "texts_alone"), [(15, True), pytest.param(MANY, False, marks=COUNTS[1].marks)])
@@ -137,7 +139,7 @@ def test_anything_in_a_run_directory_is_answered(
     def check(case: tuple[Harm, int]) -> None:
         (name, make), which = case
         shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(trained, run, symlinks=True)
+        shutil.copytree(trained, run, symlinks=True, copy_function=os.link)  # which no command writes into
         place = run / name
         shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
         place.parent.mkdir(exist_ok=True)

@@ -21,6 +21,8 @@ FEW, MANY = 60, int(os.environ.get("LUN_FUZZ_CASES", "3000"))
 COUNTS: list[Any] = [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
 SECONDS, MEMORY = 20, 4 << 30
 """What one case may take: seconds of the processor (whatever else runs beside it), bytes beyond what is there."""
+SHOWN = 1000
+"""How much is told of a case that ends its process, in characters."""
 ANSWERS = {0, 2, 3, 4, 5, 7, 8}
 """Every exit code but those of a bug, a stop and a divergence."""
 
@@ -107,8 +109,9 @@ def fuzz(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], objec
     _, status = os.waitpid(child, 0)
     tried = told.count("\a")
     print(f"{tried} cases")
-    assert not os.WIFSIGNALED(status), f"case {tried} ended by signal {os.WTERMSIG(status)}: {told[-2000:]}"
-    assert status == 0, told.replace("\a", "")
+    last = told.rpartition("\a")[2]
+    assert not os.WIFSIGNALED(status), f"case {tried} ended by signal {os.WTERMSIG(status)}: {last}"
+    assert status == 0, last
     assert tried >= min(count, 10), f"only {tried} cases"
 
 
@@ -122,7 +125,7 @@ def _checked(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], o
         used = resource.getrusage(resource.RUSAGE_SELF)
         limit = int(used.ru_utime + used.ru_stime) + SECONDS
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-        os.write(pipe, b"\a")
+        os.write(pipe, b"\a" + repr(case)[:SHOWN].encode(errors="replace"))
         check(case)
 
     try:

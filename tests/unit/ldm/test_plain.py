@@ -74,7 +74,7 @@ def test_a_record_has_the_types_of_its_fields() -> None:
 @pytest.mark.parametrize(
     "odd",
     [{"name": 1}, {"step": True}, {"step": "3"}, {"scale": "1"}, {"box": (1,)}, {"box": [1, 2]}, {"counts": {"a": "1"}}]
-    + [{"counts": [1]}, {"kind": "c"}, {"kind": []}, {"other": 1}],
+    + [{"counts": [1]}, {"kind": "c"}, {"kind": []}, {"other": 1}, {"scale": 10**400}, {"scale": True}, {"step": 1.0}],
 )
 def test_a_record_of_other_types_is_a_value_error(odd: dict[str, Any]) -> None:
     with pytest.raises(ValueError):

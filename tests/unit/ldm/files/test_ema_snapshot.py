@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,8 +54,11 @@ def test_weights_that_did_not_move_and_empty_ones_are_kept(tmp_path: Path) -> No
     assert snapshot.about == ABOUT and snapshot.about.time == 40
 
 
-def test_a_snapshot_of_before_its_law_began_is_a_damaged_one(tmp_path: Path) -> None:
-    write_snapshot(tmp_path / "s", {"w": torch.ones(1)}, {"w": torch.ones(1)}, replace(ABOUT, last_update=-1))
+@pytest.mark.parametrize(
+    "odd", [{"last_update": -1}, {"last_update": 10**400}, {"sigma_rel": 10**400}, {"sigma_rel": 2.0}, {"sigma_rel": 0}]
+)
+def test_a_snapshot_of_a_time_or_width_that_no_average_has_is_a_damaged_one(tmp_path: Path, odd: Any) -> None:
+    write_snapshot(tmp_path / "s", {"w": torch.ones(1)}, {"w": torch.ones(1)}, replace(ABOUT, **odd))
     with pytest.raises(Fault, match="damaged snapshot"):
         Snapshot(tmp_path / "s")
 

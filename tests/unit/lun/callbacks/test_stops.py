@@ -1,5 +1,7 @@
+import importlib
 import os
 import signal
+import sys
 import threading
 from contextlib import nullcontext
 from functools import partial
@@ -73,7 +75,7 @@ def test_a_second_ctrl_c_bounds_the_end_of_the_fit_and_not_of_the_process_that_r
     before = set(threading.enumerate())
     with pytest.raises(SystemExit):
         training(9, Signal(signal.SIGINT, 2, times=2), stops).fit()
-    (timer,) = [thread for thread in threading.enumerate() if thread not in before]
+    (timer,) = [thread for thread in set(threading.enumerate()) - before if isinstance(thread, threading.Timer)]
     stops.give_back()
     timer.join()
     assert not timer.is_alive()
@@ -150,7 +152,7 @@ class Stuck(Dataset):
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr("lun.callbacks.stops.WAIT_SECONDS", 0.0)
-    monkeypatch.setattr("lun.loop.waiting.PAUSE", 0.01)
+    monkeypatch.setattr("lun.loop.reminder.PAUSE", 0.01)
 
 
 def stuck(loader: DataLoader, reads: int, number: int | None = signal.SIGTERM) -> DataLoader:
@@ -206,3 +208,41 @@ def test_a_stop_that_waits_interrupts_nothing_but_a_wait_for_a_batch(training, i
     tiny = training(9, Slow(), stops)
     tiny.fit()
     assert (tiny.module.position.step, stops.exit_code, stops.gave_up) == (3, 143, False)
+
+
+DEAF = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        pass
+except BaseException:
+    pass  # as native code does that a library begins with, where it does not abort
+"""
+
+
+class Imports(Callback):
+    """Imports, before the first step, a module that drops exceptions; then goes on, or does something for ever."""
+
+    def __init__(self, for_ever: bool) -> None:
+        self.for_ever = for_ever
+
+    def on_sanity_check_end(self, *_: object) -> None:
+        importlib.import_module("deaf_library")
+        if self.for_ever:
+            threading.Event().wait()
+
+
+@pytest.mark.parametrize("for_ever", [False, True])
+def test_a_stop_before_training_is_not_lost_in_the_import_of_a_library(
+    training, tmp_path, impatient, monkeypatch, for_ever
+) -> None:
+    (tmp_path / "deaf_library.py").write_text(DEAF)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "deaf_library", raising=False)
+    stops = Stops()
+    with pytest.raises(SystemExit) as left:
+        training(3, Imports(for_ever), stops, FinalCheckpoint(), validate_every=1).fit()
+    stops.give_back()
+    assert (left.value.code, stops.exit_code, stops.gave_up) == (143, 143, False)
+    assert not (tmp_path / "checkpoints").exists()

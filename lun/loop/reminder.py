@@ -1,38 +1,30 @@
-"""Waits for a batch that may never come: how they are known, and how the main thread is called out of them."""
+"""A second thread that calls the main one out of what it does, where nothing else would end that."""
 
 import math
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from time import monotonic
 from types import FrameType
-
-from torch.utils.data import dataloader
 
 PAUSE = 1.0
 """Seconds between two looks at what the main thread does."""
 
 
-def awaits_a_batch(frame: FrameType | None) -> bool:
-    """Whether what runs in `frame` was called by a loader of torch, which reads or waits for who does."""
-    while frame is not None:
-        if frame.f_globals.get("__name__") == dataloader.__name__:
-            return True
-        frame = frame.f_back
-    return False
-
-
 class Reminder:
-    """Sends the main thread a signal once a time is over and it waits for a batch; again, as long as it waits.
+    """Sends the main thread a signal once a time is over and it may be interrupted; again, as long as it may.
 
     Nothing but a signal ends a wait within the system, such as opening a pipe that nobody writes into or reading from
-    a disk of the network that is gone. What else the main thread does is not interrupted.
+    a disk of the network that is gone.
 
-    number   the signal; its handler finds `calls` true, and may raise to leave the wait
+    number      the signal; its handler finds `calls` true, and may raise to leave the wait
+    may_leave   whether the frame in which the main thread stands may be left; asked in the second thread
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, may_leave: Callable[[FrameType | None], bool]) -> None:
         self.number = number
+        self.may_leave = may_leave
         self.calls = False
         self._due = math.inf
         self._over = threading.Event()
@@ -57,6 +49,6 @@ class Reminder:
         while not self._over.wait(PAUSE):
             with self._sending:
                 due = monotonic() >= self._due and not self._over.is_set()
-                if due and awaits_a_batch(sys._current_frames().get(main)):
+                if due and self.may_leave(sys._current_frames().get(main)):
                     self.calls = True
                     signal.pthread_kill(main, self.number)

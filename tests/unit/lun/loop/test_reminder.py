@@ -1,16 +1,16 @@
-"""A main thread that waits for a batch is known, and called out of its wait."""
+"""A main thread that waits for what never comes is called out of its wait."""
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from lun.loop import waiting
-from lun.loop.waiting import Reminder, awaits_a_batch
+from lun.loop import reminder as module
+from lun.loop.frames import awaits_a_batch
+from lun.loop.reminder import Reminder
 
 
 class Called(Exception):
@@ -42,8 +42,8 @@ def nobody_writes() -> Iterator[int]:
 @pytest.fixture
 def reminder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reminder]:
     """One that looks every hundredth of a second, and whose signal leaves a wait."""
-    monkeypatch.setattr(waiting, "PAUSE", 0.01)
-    made = Reminder(signal.SIGUSR2)
+    monkeypatch.setattr(module, "PAUSE", 0.01)
+    made = Reminder(signal.SIGUSR2, awaits_a_batch)
 
     def answer(*_: object) -> None:
         assert made.calls
@@ -53,18 +53,6 @@ def reminder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reminder]:
     yield made
     made.cancel()
     signal.signal(signal.SIGUSR2, before)
-
-
-def test_a_wait_for_a_batch_is_known_from_within() -> None:
-    seen = []
-
-    def read() -> int:
-        seen.append(awaits_a_batch(sys._getframe()))
-        return 0
-
-    next(iter(DataLoader(Reads(read))))
-    read()
-    assert seen == [True, False]
 
 
 def test_a_read_that_never_ends_is_left_once_the_time_is_over(reminder: Reminder, nobody_writes: int) -> None:
@@ -88,7 +76,7 @@ def test_before_its_time_and_after_its_end_nobody_is_called(
                 enough.set()
             return 0.0
 
-    monkeypatch.setattr(waiting, "monotonic", Clock())
+    monkeypatch.setattr(module, "monotonic", Clock())
     reminder.due_in(60)
     reminder.start()
     next(iter(DataLoader(Reads(lambda: int(enough.wait())))))
