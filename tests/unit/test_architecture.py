@@ -102,6 +102,7 @@ PROMISED = {
     "_fields": "namedtuple",
     "_is_protocol": "typing: what its own is_protocol reads, which Python 3.11 has not",
     "_exit": "os: ends a process at once",
+    "_current_frames": "sys: where each thread stands, as its documentation says",
     "_on_queue_feeder_error": "multiprocessing.Queue: what its own executor overrides to hear of such an error",
 }
 REACHES = ("getattr", "hasattr", "setattr", "delattr", "attrgetter")

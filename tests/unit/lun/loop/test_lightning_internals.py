@@ -23,7 +23,7 @@ from lun.loop.lightning_internals import (
 )
 
 SUBCLASSING = ["strategies.ddp", "strategies.fsdp", "strategies.deepspeed", "strategies.half", "callbacks.progress"]
-SUBCLASSING += ["strategies.zero.precision", "checkpoints.atomic"]
+SUBCLASSING += ["strategies.zero.autocast", "checkpoints.atomic"]
 
 
 def test_every_inner_counter_that_is_touched_exists_in_this_lightning(training):
