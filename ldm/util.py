@@ -21,7 +21,7 @@ def is_recipe(value: object) -> bool:
 
 
 def setting_of(recipe: Recipe, name: str) -> Any:
-    """What a recipe's object is told for parameter `name`: its own default where the recipe does not say; else None."""
+    """The value that a recipe gives for parameter `name`: its own default where the recipe does not say; else None."""
     params = recipe.get("params") or {}
     parameter = inspect.signature(get_obj_from_str(recipe["target"])).parameters.get(name)
     default = None if parameter is None or parameter.default is parameter.empty else parameter.default

@@ -36,7 +36,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         return 0
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
-    # Needs packages whose absence the doctor has told by now.
+    # Needs packages whose absence the doctor has reported by now.
     from lun.run.restarts import going_on
     from lun.run.settings import as_yaml, look_at_settings
 

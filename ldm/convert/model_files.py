@@ -18,7 +18,7 @@ from ldm.files.write import (
     Types,
     require_space,
     stored_size,
-    told_as_fault,
+    write_errors_as_faults,
     write_safetensors,
     write_torch,
 )
@@ -64,7 +64,7 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     if wish.to == "ldm":
         model = model.completed()
     require_space(out.parent, stored_size(model.state, model.types(wish.dtype)), str(out))
-    with told_as_fault(str(out)):
+    with write_errors_as_faults(str(out)):
         if wish.to == "ldm":
             return _write_single(model, out, wish)
         with replacing_folder(out) as folder:

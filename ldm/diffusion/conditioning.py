@@ -1,4 +1,4 @@
-"""What a network is told besides the noisy input and the time."""
+"""The conditioning of a network: its inputs besides the noisy latents and the time."""
 
 from __future__ import annotations
 

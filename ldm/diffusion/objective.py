@@ -44,7 +44,7 @@ class Losses:
 class Objective(nn.Module):
     """E[weight(t) loss(network(x_t, t, cond), target)], one draw an example (Ho et al. 2020, arXiv 2006.11239, alg. 1).
 
-    path        signal and noise at every level, and what the network is told as the time; by default `DDPMPath()`
+    path        signal and noise at every level, and the network's time input; by default `DDPMPath()`
     prediction  what the network's output means
     timesteps   law of t
     noise       law of the noise

@@ -48,7 +48,7 @@ class Path(Protocol):
         ...
 
     def clock(self, t: Tensor) -> Tensor:
-        """What the network is told of t (b,) as the time: (b,) int64 or float32, in no lower precision."""
+        """The network's time input for t (b,): (b,) int64 or float32, in no lower precision."""
         ...
 
     def grid(self, steps: int) -> Tensor:

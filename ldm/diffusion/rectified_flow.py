@@ -20,7 +20,7 @@ FloatOrTensor = TypeVar("FloatOrTensor", float, Tensor)
 class RectifiedFlow:
     """alpha = 1 - t and sigma = t, for every t in (0, 1]: it ends in pure noise (Esser et al. 2024, arXiv 2403.03206).
 
-    The network is told `timesteps` times t, as in Stable Diffusion 3 and in UNets that were trained further by it.
+    The network's time input is `timesteps` times t, as in Stable Diffusion 3 and UNets trained further by it.
 
     timesteps       steps by which settings name levels (`Range`, rows of pictures); t of step s is (s + 1) / timesteps
     sampling_shift  c of t' = c t / (1 + (c - 1) t) for the levels that sampling visits: above 1 more of them are noisy.

@@ -37,7 +37,7 @@ def sample(
     """Samples (b, c, h, w) that start from noise (b, c, h, w); they follow from noise and generator alone.
 
     guidance   scale of classifier-free guidance (Ho & Salimans 2022, arXiv 2207.12598), 1 is none; it leads away from
-               `uncond`, what the network is told for no caption, and is off where that is None
+               `uncond`, the conditioning without a caption, and is off where that is None
     eta        of "ddim" alone: 0 deterministic, 1 as random as DDPM (Song et al. 2021, arXiv 2010.02502, eq. 16)
     scheduler  "ddim", "euler" (Karras et al. 2022, arXiv 2206.00364) or "dpmpp" (DPM-Solver++ 2M, Lu et al. 2022, arXiv
                2211.01095)

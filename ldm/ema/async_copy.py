@@ -44,13 +44,13 @@ class Link(Protocol):
         """Page-locked CPU tensors of the dtypes and shapes of `tensors`."""
 
     def fork(self) -> None:
-        """Let the side stream wait for all that training has been told so far."""
+        """Let the side stream wait for all work queued by training so far."""
 
     def copy(self, targets: Mapping[str, Tensor], sources: Mapping[str, Tensor]) -> None:
         """Copy on the side stream; returns at once."""
 
     def mark(self) -> Mark:
-        """The end of what the side stream has been told so far."""
+        """The end of the work queued on the side stream so far."""
 
     def gate(self, mark: Any) -> None:
         """Let the training stream wait for `mark`, the host not."""
@@ -72,7 +72,7 @@ class Pipeline:
         self.stall_ms = 0.0
         self.stalled = 0.0
         self._launched: float | None = None
-        self._told = False
+        self._logged = False
 
     def launch(self, tensors: Mapping[str, Tensor], act: Callable[[Tensors], object]) -> None:
         """Right after an optimizer step: copy `tensors`, then run `act` on the copies, all beside what follows.
@@ -116,8 +116,8 @@ class Pipeline:
     def _tell_stall(self, now: float) -> None:
         """Warn once if the arithmetic does not keep up with training."""
         between, self._launched = None if self._launched is None else now - self._launched, now
-        if between is not None and not self._told and self.stall_ms > TOLERATED * 1e3 * between:
-            self._told = True
+        if between is not None and not self._logged and self.stall_ms > TOLERATED * 1e3 * between:
+            self._logged = True
             share = self.stall_ms / 1e3 / max(between, 1e-9)
             logger.warning(
                 "training waited %.0f ms for the EMA (%.0f %%): update it less often", self.stall_ms, 100 * share

@@ -76,7 +76,7 @@ class Kernel:
 
 @functools.cache
 def kernel() -> Kernel | None:
-    """The kernel, compiled at the first call on a machine and kept in the cache; None, with the reason told, without.
+    """The kernel, compiled at the first call on a machine and kept in the cache; None, with the reason logged, without.
 
     Its place names the file, the compiler and the processor, so that machines may share a home. Where others can write
     to the cache it is compiled anew by each process, in a folder of its own.

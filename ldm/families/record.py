@@ -34,7 +34,7 @@ class Variant:
     facts          by what it is recognised, for messages
     matches        whether the tensors of a network are those of this variant at its published size, under CompVis' or
                    the library's names and without prefix
-    in_channels    of the network's input, by which networks of any other size are told apart
+    in_channels    of the network's input, by which networks of any other size are distinguished
     spec           None for a variant of which files are recognised and not converted
     specs          by prediction, where that says more than the tensors
     config         the shipped config that builds it, empty where there is none
@@ -119,7 +119,7 @@ class Guess:
 
     usual     what the family's models usually predict
     certain   whether all of them do
-    measured  (whole state) -> the prediction by the network's numbers and the reason in words; None: cannot be told
+    measured  (whole state) -> the prediction by the network's numbers and the reason in words; None: unknown
     """
 
     usual: PredictionType = "epsilon"

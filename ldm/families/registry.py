@@ -1,4 +1,4 @@
-"""The families that are known, and which of them a set of tensors belongs to; told from names and shapes, not guessed.
+"""The families that are known, and which of them a set of tensors belongs to, by names and shapes.
 
 Known are those of this package, those that an installed package names as entry points of the group `lun.families`, and
 those that a module of one's own registers when it is imported, as the module of a network does that a config names:

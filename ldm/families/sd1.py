@@ -10,12 +10,12 @@ from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
     V,
+    has_size_embedding,
     no_checker,
     not_converted,
     of_shape,
     projections,
     stable_objective,
-    told_sizes,
     unet_network,
 )
 from ldm.families.text_encoders import Encoder
@@ -52,7 +52,7 @@ SD1 = Family(
     name="sd1",
     title="Stable Diffusion 1.x",
     variants=(SD1_BASE, SD1_INPAINTING, INSTRUCT_PIX2PIX),
-    built_like=lambda unet: projections(unet) == {4} and not told_sizes(unet),
+    built_like=lambda unet: projections(unet) == {4} and not has_size_embedding(unet),
     network=unet_network(HEADS, linear=False, widths=WIDTHS),
     latent=Latent(scale=0.18215, sample_size=512, architecture="stable-diffusion-v1/vae"),
     encoders=(Encoder("text_encoder", f"{COND_STAGE}transformer.", Clip(), "<|endoftext|>"),),

@@ -11,12 +11,12 @@ from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
     V,
+    has_size_embedding,
     no_checker,
     not_converted,
     of_shape,
     projections,
     stable_objective,
-    told_sizes,
     unet_network,
 )
 from ldm.families.text_encoders import Encoder
@@ -63,7 +63,7 @@ SD2 = Family(
     name="sd2",
     title="Stable Diffusion 2.x",
     variants=(SD2_BASE, SD2_INPAINTING, DEPTH, UPSCALER),
-    built_like=lambda unet: projections(unet) == {2} and not told_sizes(unet),
+    built_like=lambda unet: projections(unet) == {2} and not has_size_embedding(unet),
     network=unet_network(None, linear=True, widths=WIDTHS),
     latent=Latent(scale=0.18215, sample_size=768, architecture="stable-diffusion-v1/vae"),
     encoders=(Encoder("text_encoder", f"{COND_STAGE}model.", OpenClip(shortened=True), "!"),),

@@ -1,4 +1,4 @@
-"""Stable Diffusion XL (Podell et al. 2023, arXiv 2307.01952): two text encoders side by side, sizes told."""
+"""Stable Diffusion XL (Podell et al. 2023, arXiv 2307.01952): two text encoders side by side, embedded sizes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from ldm.families.stable_diffusion import (
     SCHEDULER,
     WIDTHS,
     V,
+    has_size_embedding,
     not_converted,
     of_shape,
     projections,
     stable_objective,
-    told_sizes,
     unet_network,
 )
 from ldm.families.text_encoders import Encoder
@@ -65,7 +65,7 @@ SDXL = Family(
     name="sdxl",
     title="Stable Diffusion XL",
     variants=(SDXL_BASE, SDXL_INPAINTING, SDXL_REFINER),
-    built_like=lambda unet: len(projections(unet)) == 1 and told_sizes(unet),
+    built_like=lambda unet: len(projections(unet)) == 1 and has_size_embedding(unet),
     network=unet_network(None, linear=True, widths=WIDTHS[:3]),
     latent=Latent(
         scale=0.13025,

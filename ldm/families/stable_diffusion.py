@@ -36,7 +36,7 @@ SCHEDULES: Mapping[str, Any] = {"scaled_linear": "linear", "linear": "sqrt_linea
 
 
 def of_shape(context: int, channels: int, width: int = WIDTHS[0], labels: bool = False) -> Callable[[State], bool]:
-    """Whether a UNet has these: width of its context, channels of its input, width of its first level, sizes told."""
+    """Whether a UNet has this context width, input channels, width of its first level, and size embedding."""
 
     def matches(unet: State) -> bool:
         first = next((unet[name] for name in INPUT if name in unet), None)
@@ -60,8 +60,8 @@ def projections(unet: State) -> set[int]:
     return {value.ndim for key, value in unet.items() if key.endswith("proj_in.weight")}
 
 
-def told_sizes(unet: State) -> bool:
-    """Whether a UNet under CompVis' names is told sizes and a vector of the caption."""
+def has_size_embedding(unet: State) -> bool:
+    """Whether a UNet under CompVis' names embeds sizes and a pooled caption vector."""
     return LABELS[0] in unet
 
 
@@ -97,7 +97,7 @@ def stable_objective(facts: Facts) -> Objective:
     if "trained_betas" in scheduler or schedule not in SCHEDULES:
         raise Fault(
             "MOD03",
-            "its noise schedule is one that cannot be told from a file",
+            "its noise schedule is one that a file does not hold",
             why=f"known are {', '.join(SCHEDULES)}; it says {scheduler.get('beta_schedule', 'a table of its own')}",
             fix="draw from the run that it came from, whose config describes it",
         )

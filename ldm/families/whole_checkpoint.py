@@ -30,7 +30,7 @@ MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
 
 @dataclass(frozen=True)
 class Description:
-    """What a checkpoint holds, told without reading its weights.
+    """What a checkpoint holds, by its names and header, without reading its weights.
 
     variant     None for a network that is none of the public ones
     prediction  what the UNet was trained to predict, None where nothing in the checkpoint says so

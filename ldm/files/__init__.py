@@ -1,1 +1,1 @@
-"""Files of weights: told apart, read without running code, written whole or not at all."""
+"""Files of weights: recognised, read without running code, written whole or not at all."""

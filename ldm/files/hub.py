@@ -38,7 +38,7 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
 
 
 def require_hub_id(name: str) -> None:
-    """Raise the `Fault` MOD01 that loading the model `name` would end with, as far as that can be told at once."""
+    """Raise the `Fault` MOD01 that loading the model `name` would end with, as far as that can be known at once."""
     repository, revision = _parsed(name)
     if _cached(repository, revision, (*PIPELINE, *BESIDE_PIPELINE)) is None:
         _require_hub(name, repository)

@@ -62,7 +62,7 @@ def read_state_dict(path: str | Path) -> State:
     the file: copy before it is replaced, never write into them.
     Raises `Fault` MOD01 (no such file), MOD02 (not a whole weights file, or one whose checksums say that it was
     damaged) or MOD05 (holds objects that need code). A .safetensors file has no checksums; a hash that its header may
-    hold is compared, and told where it differs.
+    hold is compared, with a warning where it differs.
     """
     return read_content(path).state
 

@@ -1,4 +1,4 @@
-"""What a weights file really is, told from its bytes before any loader touches it."""
+"""The format of a weights file, read from its bytes before any loader touches it."""
 
 import stat
 import struct

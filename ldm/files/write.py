@@ -111,7 +111,7 @@ def require_space(folder: Path, size: int, what: str) -> None:
 
 
 @contextmanager
-def told_as_fault(what: str) -> Iterator[None]:
+def write_errors_as_faults(what: str) -> Iterator[None]:
     """Turn what the file system says while `what` is written into `Fault` DSK01."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""What of an autoencoder trains, told without building it."""
+"""Which parameters of an autoencoder train, without building it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -78,7 +78,7 @@ class TrainedModel(OptimizedModel):
     # What the launcher asks before training
 
     def require_weights(self) -> None:
-        """Raise `Fault` for weights that are missing, as far as that can be told without reading whole files."""
+        """Raise `Fault` for weights that are missing, as far as that can be known without reading whole files."""
 
     def training_plan(self) -> TrainingPlan:
         """The networks that training will build, and what of them trains."""

@@ -24,7 +24,7 @@ class Measured:
             `model.decode(x0)` gives pictures; `model.training` says whether this is a step of training
     batch   as the data module gave it
     x0      (b, c, h, w) clean inputs, latents or pixels
-    cond    what the network was told of them
+    cond    their conditioning
     draws   random draws by name, keyed by the examples: the same for raw and averaged weights
     losses  per example, without a graph
     """

@@ -1,4 +1,4 @@
-"""Optimizer, schedule and EMA built on a single number, so that what they refuse is told before anything is written."""
+"""Optimizer, schedule and EMA built on a single number, so that what they refuse is known before a file is written."""
 
 import logging
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _groups(model: TrainedModel) -> list[Group]:
     try:
         planned = model.training_plan().groups
     except Fault as fault:
-        if not fault.id.startswith("MOD"):  # what a network lacks is told where weights are asked for
+        if not fault.id.startswith("MOD"):  # what a network lacks is reported where weights are asked for
             raise
         return []
     axes = [sorted({weight.ndim for weight in group.parameters}) for group in planned]

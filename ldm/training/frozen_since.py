@@ -16,7 +16,7 @@ def leave_out_idle(checkpoint: dict[str, Any], model: nn.Module, groups: Callabl
     """Drop what a checkpoint's optimizer keeps of tensors that are `idle`, where it was saved as they still trained.
 
     Optimizers keep tensors by number, so that names are those of the groups of that time: `groups()` while the idle
-    tensors train. All others keep their state, under the numbers of today. In place; told if anything is left out.
+    tensors train. All others keep their state, under the numbers of today. In place; logged if anything is left out.
     """
     idle = idle_of(model)
     settings, states = checkpoint.get("optimizer_settings") or [], checkpoint.get("optimizer_states") or []

@@ -15,7 +15,7 @@ PLAIN = (bool, int, float, str, tuple, list)
 
 
 def settings_of(optimizer: Optimizer, names: Mapping[int, str]) -> Settings:
-    """What a freshly built optimizer was told; the learning rate is that before any schedule.
+    """The settings of a freshly built optimizer; the learning rate is that before any schedule.
 
     names  of parameters by their `id`
     """

@@ -112,7 +112,7 @@ def set_rates(
 ) -> None:
     """Give all groups the learning rates of `step`, whatever a checkpoint brought back.
 
-    settings   what each optimizer was told, with the rates before any schedule
+    settings   the settings of each optimizer, with the rates before any schedule
     schedules  one for each optimizer, or none
     """
     for index, (optimizer, given) in enumerate(zip(optimizers, settings, strict=True)):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Micro:
-    """What a micro-batch leaves for the end of its window: pictures, what was made of them, and what is told."""
+    """What a micro-batch leaves for the end of its window: pictures, reconstructions, and logged terms."""
 
     real: Tensor
     made: Tensor

@@ -1,4 +1,4 @@
-"""What a run does when it takes no steps, told while it goes on: sampling, validating, saving, waiting."""
+"""What a run does when it takes no steps, shown while it goes on: sampling, validating, saving, waiting."""
 
 import os
 import threading

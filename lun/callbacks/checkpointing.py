@@ -65,7 +65,7 @@ class Checkpoint(AtStepBoundary):
     outside              let dirpath and filename lead out of the run directory
     async_save           train on while the file is written; needs memory for a copy of the state
 
-    A name without fields is overwritten in place. What cannot be written is told, counted in `failed`, and tried again
+    A name without fields is overwritten in place. What cannot be written is logged, counted in `failed`, and retried
     when the next save is due. Weights that are not finite end the run (`Fault` TRN01) and are never saved.
     """
 

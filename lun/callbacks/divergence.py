@@ -1,4 +1,4 @@
-"""Steps that would make the weights NaN or infinite: found before they are taken, told with what led there."""
+"""Steps that would make the weights NaN or infinite: found before they are taken, reported with what led there."""
 
 import logging
 import math
@@ -56,7 +56,7 @@ class Divergence(Callback):
     scale; that is a fault only for several in a row at a scale of 1 or less. A device is waited for once a step, never
     for a micro-batch.
 
-    skip_steps   how many such steps in a row are left out and told instead; they count as steps, as the scaler's do
+    skip_steps   how many such steps in a row are left out and logged instead; they count as steps, as the scaler's do
     """
 
     def __init__(self, skip_steps: int = 0) -> None:

@@ -40,7 +40,7 @@ class EmaSnapshots(AtStepBoundary):
     dirpath  below the run directory
 
     They are written beside training, which waits for them only at the next update of the EMA. A full disk costs the
-    snapshot, which is told, not the run; the others serve without it.
+    snapshot, which is logged, not the run; the others serve without it.
     """
 
     doing = "saving"

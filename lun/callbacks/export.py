@@ -43,7 +43,7 @@ class Export(AtStepBoundary):
     outside              let dirpath and filename lead out of the run directory
     dirpath, filename    below the run directory; the template knows `{step}`, and the run's name is put before it
 
-    What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is told
+    What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is logged
     and counted in `failed`; the run goes on.
     """
 
@@ -75,7 +75,7 @@ class Export(AtStepBoundary):
         self.dirpath = dirpath
         self.filename = filename
         self.failed = 0
-        self._told = False
+        self._logged = False
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         periodic = self.every_n_train_steps and step % self.every_n_train_steps == 0
@@ -101,9 +101,9 @@ class Export(AtStepBoundary):
             log.warning("could not export %s: %s; training goes on", relative(trainer, path), reason)
             return
         log.info("exported %s at step %d", relative(trainer, path), step)
-        for line in [] if self._told else remarks(model, self.to):
+        for line in [] if self._logged else remarks(model, self.to):
             log.info("note: %s", line)
-        self._told = True
+        self._logged = True
 
     def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:
         run = run_directory(trainer)

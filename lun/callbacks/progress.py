@@ -127,7 +127,7 @@ class SmoothedProgressBar(TQDMProgressBar):
         """Nothing: Lightning's own would add its metrics to the bar."""
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """The line stays: what comes after the last step, a save above all, is told in it."""
+        """The line stays: what comes after the last step, a save above all, is shown in it."""
         if self._wanted and pl_module.position.step > self._shown_step:
             self._show(trainer, pl_module)
 

@@ -64,7 +64,7 @@ class Stops(AtStepBoundary):
         self.exit_code = 0
         self.asked_back = False
         self.gave_up = False
-        self._told = False
+        self._logged = False
         self._training = False
         self._started = time.monotonic()
         self._former: dict[int, Any] = {}
@@ -172,8 +172,8 @@ class Stops(AtStepBoundary):
         raise SystemExit(self.exit_code)
 
     def _tell(self) -> None:
-        if self.exit_code and not self._told:
-            self._told = True
+        if self.exit_code and not self._logged:
+            self._logged = True
             again = " (again to quit without saving)" if self.exit_code == INTERRUPTED else ""
             log.info("stopping after this step, saving last.ckpt …%s", again)
 

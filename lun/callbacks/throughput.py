@@ -33,7 +33,7 @@ class Throughput(Callback):
         super().__init__()
         self._pace: Pace | None = None
         self._logged_at = 0
-        self._told = False
+        self._logged = False
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         step = pl_module.position.step
@@ -72,8 +72,8 @@ class Throughput(Callback):
             metrics["mem/gpu_peak_gib"] = torch.cuda.max_memory_allocated(pl_module.device) / GIB
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step)
-        if reading.wait > TOO_LONG and reading.steps >= ENOUGH_STEPS and not self._told:
-            self._told = True
+        if reading.wait > TOO_LONG and reading.steps >= ENOUGH_STEPS and not self._logged:
+            self._logged = True
             log.info(slow_loading(reading.wait, _workers(trainer)))
 
 

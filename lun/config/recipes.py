@@ -204,7 +204,7 @@ class RecipeCheck:
         return value
 
     def add(self, id: str, what: str, path: Path, *, why: str = "", fix: str = "", full: bool = False) -> None:
-        """Note a fault; with `full` its place is told by setting and line, else by line alone."""
+        """Note a fault; with `full` its place is given by setting and line, else by line alone."""
         place = self.merged.where(path)
         if place == COMMAND_LINE and isinstance(self.value_at(path), str | int | float):
             place = f"{COMMAND_LINE} ({dotted(path)}={self.written(path)})"

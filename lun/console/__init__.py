@@ -1,1 +1,1 @@
-"""What a person is told: the log, faults, how a program ends."""
+"""What a person reads: the log, faults, how a program ends."""

@@ -1,4 +1,4 @@
-"""Whose an error is that no `Fault` told: the person's own code, what a library refuses, or a bug of ours."""
+"""Whose an error is that is no `Fault`: the person's own code, what a library refuses, or a bug of ours."""
 
 import re
 import sys

@@ -26,7 +26,7 @@ INTERRUPTED = 130
 
 
 def reported(program: Callable[[], int], words: Sequence[str]) -> int:
-    """Run `program` and return its exit code; whatever it raises is told in words."""
+    """Run `program` and return its exit code; whatever it raises is put in words."""
     try:
         with ended_by_signals():
             return program()
@@ -35,18 +35,18 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
     except SystemExit as left:  # a signal before there was anything to save
         return left.code if isinstance(left.code, int) else fault_report.OUR_FAULT
     except Fault as fault:
-        return _told([fault])
+        return _shown([fault])
     except ExceptionGroup as group:
         faults = [error for error in group.exceptions if isinstance(error, Fault)]
-        return _told(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
+        return _shown(faults) if len(faults) == len(group.exceptions) else _bug(group, words)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        return _bug(error, words) if package in OURS else _told([missing(package)])
+        return _bug(error, words) if package in OURS else _shown([missing(package)])
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
         of_disk = disk_fault(error)
-        return _told([of_disk]) if of_disk else _bug(error, words)
+        return _shown([of_disk]) if of_disk else _bug(error, words)
     except Exception as error:  # the one place where everything ends up: an unforeseen error is a bug of ours
         return _bug(error, words)
     finally:
@@ -78,7 +78,7 @@ def _flush() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _told(faults: list[Fault]) -> int:
+def _shown(faults: list[Fault]) -> int:
     fault_report.show(faults)
     for fault in faults:
         log.to_file_alone(with_flags(fault.render()))
@@ -90,7 +90,7 @@ def _told(faults: list[Fault]) -> int:
 def _bug(error: BaseException, words: Sequence[str]) -> int:
     if fault := fault_of(error):
         log.to_file_alone("".join(traceback.format_exception(error)))
-        return _told([fault])
+        return _shown([fault])
     text = "".join(traceback.format_exception(error))
     log.to_file_alone(text)
     saved = _save_crash(text, words)

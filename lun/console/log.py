@@ -34,9 +34,9 @@ NOISE = (
     Noise(r"TPU available: ", "the start of a run names the device"),
     Noise(r"HPU available: ", "the start of a run names the device"),
     Noise(r"Using (16bit|bfloat16) .*Automatic Mixed Precision", "the start of a run names the precision"),
-    Noise(r"`Trainer\.fit` stopped: `max_steps", "the end of a run is told by us, in steps of ours"),
+    Noise(r"`Trainer\.fit` stopped: `max_steps", "the end of a run is logged by us, in steps of ours"),
     Noise(r"`Trainer\(.*\)` was configured so", "repeats the config, in words of Lightning's epochs"),
-    Noise(r"Restor(ing|ed) (all )?states from the checkpoint", "a resume is told by us, with its step"),
+    Noise(r"Restor(ing|ed) (all )?states from the checkpoint", "a resume is logged by us, with its step"),
     Noise(r"(\x1b\[.m)*LOCAL_RANK: \d+ - CUDA_VISIBLE_DEVICES", "the start of a run names the device"),
     Noise(r"Loading `train_dataloader` to estimate", "an inside of Lightning"),
     Noise(r"The '\w+' does not have many workers", "PRF01 says so when, and only when, training waits for data"),
@@ -178,7 +178,7 @@ class Memory(logging.Handler):
 
 
 class LogFile(logging.FileHandler):
-    """`console.log`. A disk that is full costs its lines, which is told once, and neither the run nor a traceback."""
+    """`console.log`. A disk that is full costs its lines, which is logged once, and neither the run nor a traceback."""
 
     lost = False
 

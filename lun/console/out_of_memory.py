@@ -1,4 +1,4 @@
-"""Running out of memory, told with what takes it and what to do, the cheapest first."""
+"""Running out of memory, reported with what takes it and what to do, the cheapest first."""
 
 import logging
 from collections.abc import Iterator

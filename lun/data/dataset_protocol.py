@@ -214,7 +214,7 @@ class DatasetAccess:
         return Counter() if tags is None else tags.counts()
 
     def settled_captions(self, index: int) -> Sequence[str]:
-        """The captions of an example that do not change from access to access; none where that is not told."""
+        """The captions of an example that do not change from access to access; none where that is not known."""
         captions: Sequence[str] = self.dataset.settled_captions(index) if self.has("settled_captions") else ()
         return captions
 

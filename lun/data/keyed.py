@@ -57,7 +57,7 @@ class Keyed(Dataset[Example]):
             raise _broken("returns a picture of another size", self._origin(index), why)
 
     def _tell_sizes(self, example: Example, size: Size, index: int) -> None:
-        """What SDXL is told of a picture, height before width; a dataset that knows better says so itself."""
+        """SDXL's sizes and crop of a picture, height before width; a dataset that knows better says so itself."""
         own = self.access.sizes()[index]
         width, height = int(own[0]), int(own[1])
         example.setdefault("original_size", (height, width))

@@ -37,7 +37,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`dataloader_params` of a config without those that have no effect here, which are told.
+    """`dataloader_params` of a config without those that have no effect here, which are logged.
 
     Raises `Fault` CFG03 for one that the loader does not take, CFG08 for a value that it does not.
     """
@@ -91,7 +91,7 @@ class Loader(DataLoader[Batch]):
     """A DataLoader over keys that raises a worker's `Fault` as it was raised there.
 
     another   which example takes the place of one that cannot be read; without it such an example is a fault
-    rejected  is told of every one that was replaced
+    rejected  called with every one that was replaced
     """
 
     def __init__(

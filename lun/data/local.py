@@ -62,7 +62,7 @@ class Local:
                           numbers for sRGB
     follow_links          read what links out of `data_root` lead to as well
 
-    What samplers and caches need is told in columns, without opening a picture: `sizes`, `repeats`, `weights`,
+    What samplers and caches need is given in columns, without opening a picture: `sizes`, `repeats`, `weights`,
     `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
     """
 
@@ -200,7 +200,7 @@ class Local:
     def settled_captions(self, index: int) -> list[str]:
         """The captions of example `index` that do not change from access to access: what is worth being cached.
 
-        Each of several lines has its own; none are told where every access drops or shuffles tags.
+        Each of several lines has its own; none are given where every access drops or shuffles tags.
         """
         if self.compose.always_draws:
             return []

@@ -87,7 +87,7 @@ class RejectedList:
         self.paths: set[str] = set()
         self.listed: set[str] = set()
         self.bad_elsewhere: set[str] = set()
-        self.told = False
+        self.logged = False
         self._read_to = 0
 
     def add(self, rejections: list[Rejection]) -> None:
@@ -110,10 +110,10 @@ class RejectedList:
                 why=f"more than data.params.max_bad_fraction={self.limit}; the last one: {last.path}: {last.reason}",
                 fix="repair or remove the files, or raise data.params.max_bad_fraction",
             )
-        if not self.told:
+        if not self.logged:
             log.warning("warning[DAT06]: %s: %s; another example takes its place", last.path, last.reason)
             log.warning("  fix:   repair or remove it; all such files are listed in %s", self._file() or "rejected.csv")
-            self.told = True
+            self.logged = True
 
     def _file(self) -> Path | None:
         folder = self.folder()

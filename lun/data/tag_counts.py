@@ -7,7 +7,7 @@ from lun.data.dataset_protocol import DatasetAccess
 from lun.data.metadata.compose import split_tags
 
 MOST = 500
-"""Tags that are told; a board has tens of thousands, most of them once."""
+"""Tags that are written; a board has tens of thousands, most of them once."""
 
 READ_AT_MOST = 20_000
 """Captions are counted up to so many examples, since each may have a file to be opened."""

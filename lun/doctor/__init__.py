@@ -1,1 +1,1 @@
-"""`python main.py --doctor`: is everything here that training needs, told so that it can be pasted anywhere."""
+"""`python main.py --doctor`: is everything here that training needs, printed so that it can be pasted anywhere."""

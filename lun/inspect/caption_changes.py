@@ -44,7 +44,7 @@ def changes_of(data: DatasetView, seed: int) -> list[Change]:
         try:
             changes.append(_change(data, index, seed))
         except Fault:
-            continue  # a caption file that cannot be read is told among the rejected
+            continue  # a caption file that cannot be read is listed among the rejected
     return changes[:SHOWN]
 
 

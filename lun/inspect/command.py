@@ -83,7 +83,7 @@ def _folder(output: str | None, source: str) -> Path:
 
 def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
     """The data set, where it can be looked at, and what training would refuse it for."""
-    # This brings torch and Pillow along; whatever is wrong with the command line was told before.
+    # This brings torch and Pillow along; whatever is wrong with the command line was reported before.
     from lun.data.index.missing_data import Unusable
 
     try:

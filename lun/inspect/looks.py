@@ -38,7 +38,7 @@ class Looks:
 
 
 def looks_of(data: DatasetView) -> Looks:
-    """Reads up to 20,000 headers and 3,000 pictures, spread evenly; files that cannot be read are told elsewhere."""
+    """Reads up to 20,000 headers and 3,000 pictures, spread evenly; unreadable files are reported elsewhere."""
     if not data.has_files:
         return Looks()
     few, fewer = data.spread(HEADERS_READ), data.spread(PICTURES_READ)
@@ -60,7 +60,7 @@ def kinds_of(path: Path) -> list[str]:
     try:
         with opened(path) as image:
             return [kind for kind, holds in _asked(image) if holds]
-    except Exception:  # each decoder fails in its own way, and the picture itself is told among the broken ones
+    except Exception:  # each decoder fails in its own way, and the picture itself is listed among the broken ones
         return []
 
 

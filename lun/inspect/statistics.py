@@ -189,7 +189,7 @@ def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarr
 def _unreadable(data: DatasetView, sizes: np.ndarray) -> list[Row]:
     unreadable: list[Row] = []
     if not data.access.has("sizes"):
-        return unreadable  # what cannot be read is told with the first examples
+        return unreadable  # what cannot be read is reported with the first examples
     for index in np.flatnonzero(sizes.min(axis=1) <= 0).tolist():
         try:
             if data.has_files:

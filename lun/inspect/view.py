@@ -114,7 +114,7 @@ class DatasetView:
 
     def drawn(self, index: int, draws: Sequence[Draws], size: Size | None) -> tuple[np.ndarray, list[tuple[str, bool]]]:
         """The picture (h, w, 3) in [-1, 1] of the first of `draws`, and (caption, mirrored) of each of them."""
-        if self.access.has(*CACHED_LATENTS):  # pictures are told from draws: one is opened
+        if self.access.has(*CACHED_LATENTS):  # pictures do not depend on draws: one is opened
             shown = [(self.dataset.caption(index, one), bool(self.dataset.flipped(one))) for one in draws]
             return np.asarray(self.dataset.picture(index, shown[0][1], size)["image"], np.float32), shown
         examples = [self.example(index, one, size) for one in draws]

@@ -1,6 +1,6 @@
 """What Lightning does not promise and the program needs, in one place. Tried with Lightning 2.6.6.
 
-Its inner counters are told once, at the start, where training stands. Lightning's own progress is never saved nor
+Its inner counters are set once, at the start, where training stands. Lightning's own progress is never saved nor
 restored: over chains of resumes it drifts. Three totals are enough for its intervals (validation, logging, the end of
 the run) to follow ours. What models need of it stands in `ldm.lightning_internals`.
 """

@@ -1,4 +1,4 @@
-"""`python -m lun.memory --base YAML ...`: what a run will take of a card's memory, told without having one."""
+"""`python -m lun.memory --base YAML ...`: what a run will take of a card's memory, without having one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def settle_length(trainer: Mapping[str, Any], n: int, global_batch: int, has_tim
 
 
 def known_length(trainer: Mapping[str, Any], has_time_limit: bool) -> int:
-    """The steps of a run as far as they can be told without its pictures: `FAR` where it counts epochs, -1 without end.
+    """The steps of a run as far as they are known without its pictures: `FAR` where it counts epochs, -1 without end.
 
     Raises `Fault` CFG03 where nothing says how long to train.
     """

@@ -1,4 +1,4 @@
-"""How a fit ended: its exit code, what `run.json` keeps of it, and what a person is told."""
+"""How a fit ended: its exit code, what `run.json` keeps of it, and what a person reads."""
 
 import logging
 import time
@@ -84,7 +84,7 @@ class FitOutcome:
         return None
 
     def _close(self, status: str, code: int) -> None:
-        """Write down the end; a disk that takes no note changes neither how the run ended nor what is told of it."""
+        """Write down the end; a disk that takes no note changes neither how the run ended nor what is said of it."""
         if not self.trainer.is_global_zero:
             return
         ended = datetime.now().isoformat(timespec="seconds")

@@ -126,7 +126,7 @@ def describe_optimizer(recipe: Recipe) -> str:
 
 
 def _known(ask: Callable[[], T]) -> T | None:
-    """What is asked, or None where a fault is in the way, which is told at the end."""
+    """What is asked, or None where a fault is in the way, which is reported at the end."""
     try:
         return ask()
     except Fault:

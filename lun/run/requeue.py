@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def requeue() -> None:
-    """`scontrol requeue` for the job that this is; whatever comes of it is told and ends nothing."""
+    """`scontrol requeue` for the job that this is; whatever comes of it is logged and ends nothing."""
     job = slurm_job(os.environ)
     if job is None:
         return

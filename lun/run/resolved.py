@@ -33,7 +33,7 @@ class ResolvedRun:
     learning_rate: float
 
     def context(self, resumed: bool) -> RunContext:
-        """What the model is told."""
+        """The part of it that the model takes."""
         trainer = self.execution.settings
         return RunContext(self.seed, self.learning_rate, self.length.max_steps, resumed, trainer)
 

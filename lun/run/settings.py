@@ -21,7 +21,7 @@ from lun.run.config_changes import stored_settings
 from lun.run.defaults import DEFAULTS
 from lun.strategies.strategy_names import unread_section, with_deepspeed_section
 
-if TYPE_CHECKING:  # it brings torch along, and a missing file should be told before that
+if TYPE_CHECKING:  # it brings torch along, and a missing file should be reported before that
     from lun.run_dir.resume import Resume
 
 log = logging.getLogger(__name__)

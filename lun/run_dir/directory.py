@@ -90,7 +90,7 @@ class RunDirectory:
         """
         chosen = os.environ.get(VARIABLE)
         if process_rank() != 0:
-            return cls(_told(chosen))
+            return cls(_given(chosen))
         prefix = Path(os.path.normpath(data_root)).name if datadir_in_name and data_root else ""
         parts = [part for part in (prefix, stamp(now), name) if part]
         wanted = logdir / f"{'_'.join(parts)}{postfix}"
@@ -163,7 +163,7 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _told(chosen: str | None) -> Path:
+def _given(chosen: str | None) -> Path:
     if chosen:
         return Path(chosen)
     raise Fault(

@@ -1,4 +1,4 @@
-"""DDPM in pixel space and LatentDiffusion: what is noised, what it is told, and what is logged."""
+"""DDPM in pixel space and LatentDiffusion: what is noised, its conditioning, and what is logged."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -107,7 +107,7 @@ class DDPM(TrainedModel, DrawsPictures):
         self.adopt(weights.restored_networks(parts) if self.resumed else weights.start_networks(parts, self.start()))
 
     def require_weights(self) -> None:
-        """Raise what `configure_model` would, as far as that can be told without reading whole files."""
+        """Raise what `configure_model` would, as far as that can be known without reading whole files."""
         weights.require_weights(self.part_recipes(), self.start())
 
     def start(self) -> Start:
@@ -146,11 +146,11 @@ class DDPM(TrainedModel, DrawsPictures):
         return x0
 
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
-        """What the network is told of a batch and its x_0; `draws` drop whole captions, None drops nothing."""
+        """The conditioning for a batch and its x_0; `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
-        """What the network is told for given captions of whole pictures; `sides` (h, w) of what is noised."""
+        """The conditioning for given captions of whole pictures; `sides` (h, w) of what is noised."""
         return Conditioning()
 
     def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:
@@ -200,7 +200,7 @@ class DDPM(TrainedModel, DrawsPictures):
 
 
 class LatentDiffusion(DDPM, ScalesLatents):
-    """A diffusion model of an autoencoder's latents, told by captions (Rombach et al. 2022, arXiv 2112.10752).
+    """A diffusion model of an autoencoder's latents, conditioned on captions (Rombach et al. 2022, arXiv 2112.10752).
 
     scale_factor   multiplies the first stage's latents so that they have about unit variance: one number, or one for
                    each channel; `scale_by_std` measures it on the first batch instead

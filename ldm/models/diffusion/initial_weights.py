@@ -240,10 +240,10 @@ def _kinds(part: Part, network: Any, state: State) -> tuple[str, str, str]:
     ours, theirs = variant_of(own), variant_of(state)
     fixes = [f"use {theirs.config}"] if theirs and theirs.config else []
     fixes += [f"a checkpoint of {ours.title}"] if ours else []
-    return _told(ours), _told(theirs), ", or ".join(fixes)
+    return _in_words(ours), _in_words(theirs), ", or ".join(fixes)
 
 
-def _told(variant: Variant | None) -> str:
+def _in_words(variant: Variant | None) -> str:
     return f"{variant.title} ({variant.facts})" if variant else ""
 
 

@@ -162,14 +162,14 @@ class Scene:
 
     def made_up(self, kept: Tensor) -> Tensor:
         """Samples (b, c, h, w) that follow x_0 where `kept` (b, 1, h, w) is 1: x_t is set to its noised x_0 there
-        ahead of each step (CompVis' DDIM sampler). A network for inpainting is told what is kept besides."""
+        ahead of each step (CompVis' DDIM sampler). A network for inpainting takes what is kept as input besides."""
 
         def keep(x: Tensor, t: Tensor) -> Tensor:
             return kept * self.noisy(t.item(), "inpainting").to(x) + (1 - kept) * x
 
-        return self.drawn(self.how, before=keep, network=self.told_of(kept))
+        return self.drawn(self.how, before=keep, network=self.inpainting_network(kept))
 
-    def told_of(self, kept: Tensor) -> Callable[[Tensor, Tensor, Conditioning], Tensor]:
+    def inpainting_network(self, kept: Tensor) -> Callable[[Tensor, Tensor, Conditioning], Tensor]:
         network = self.model.model
         if self.model.mask is None:
             return network

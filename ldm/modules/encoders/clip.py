@@ -1,4 +1,4 @@
-"""CLIP's text encoder, which Stable Diffusion 1.x is told captions by (Radford et al. 2021, arXiv 2103.00020)."""
+"""CLIP's text encoder, which embeds captions for Stable Diffusion 1.x (Radford et al. 2021, arXiv 2103.00020)."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext

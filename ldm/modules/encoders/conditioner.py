@@ -1,4 +1,4 @@
-"""From a batch's captions to what the network is told."""
+"""From a batch's captions to the network's conditioning."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ class Conditioner:
         self.tells_sizes = bool(getattr(embedder, "tells_sizes", False))
 
     def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None, pixels: Pixels) -> Conditioning:
-        """What is told of a batch of pictures of (h, w) `pixels`.
+        """The conditioning for a batch of pictures of (h, w) `pixels`.
 
         Their slots alone decide which captions are dropped, and without draws none is. A batch that does not say where
         its pictures come from (`original_size`, `crop`, `target_size`) holds them whole.
@@ -48,10 +48,10 @@ class Conditioner:
             dropped = (draws.uniform("caption_dropout") < self.ucg_rate).tolist()
         whole = {"original_size": pixels, "crop": (0, 0), "target_size": pixels}
         sizes = [batch.get(name, torch.tensor(value).expand(len(captions), 2)) for name, value in whole.items()]
-        return self._sized(self._told(captions, dropped), torch.cat([size.cpu() for size in sizes], dim=1))
+        return self._sized(self._embedded(captions, dropped), torch.cat([size.cpu() for size in sizes], dim=1))
 
     def on(self, captions: Sequence[str], pixels: Pixels) -> Conditioning:
-        """What is told of whole pictures of (h, w) `pixels` with these captions."""
+        """The conditioning for whole pictures of (h, w) `pixels` with these captions."""
         return self._of_whole(captions, [False] * len(captions), pixels)
 
     def away_from(self, negatives: Sequence[str], pixels: Pixels) -> Conditioning:
@@ -60,9 +60,9 @@ class Conditioner:
 
     def _of_whole(self, captions: Sequence[str], dropped: Sequence[bool], pixels: Pixels) -> Conditioning:
         sizes = torch.tensor([*pixels, 0, 0, *pixels]).expand(len(captions), 6)
-        return self._sized(self._told(captions, dropped), sizes)
+        return self._sized(self._embedded(captions, dropped), sizes)
 
-    def _told(self, captions: Sequence[str], dropped: Sequence[bool]) -> Conditioning:
+    def _embedded(self, captions: Sequence[str], dropped: Sequence[bool]) -> Conditioning:
         cond = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
         if not (self.drops_to_zeros and any(dropped)):
             return cond
@@ -70,7 +70,7 @@ class Conditioner:
         return cond.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
 
     def _sized(self, cond: Conditioning, sizes: Tensor) -> Conditioning:
-        """`told` with sizes (b, 6), height before width, where the network is told any; always in float32."""
+        """`cond` with sizes (b, 6), height before width, where the network embeds any; always in float32."""
         if not self.tells_sizes or cond.context is None:
             return cond
         return cond._replace(sizes=sizes.to(cond.context.device, torch.float32))

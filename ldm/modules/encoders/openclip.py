@@ -1,4 +1,4 @@
-"""OpenCLIP's text encoders, which Stable Diffusion 2.x and XL are told captions by (Cherti et al. 2023, 2212.07143)."""
+"""OpenCLIP's text encoders, which embed captions for Stable Diffusion 2.x and XL (Cherti et al. 2023, 2212.07143)."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What Stable Diffusion XL is told of captions: states side by side, one vector (Podell et al. 2023, 2307.01952)."""
+"""Stable Diffusion XL's conditioning: two encoders' states side by side, one pooled vector (arXiv 2307.01952)."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext

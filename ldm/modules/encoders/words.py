@@ -23,7 +23,7 @@ class HashedWordEmbedder(nn.Module):
 
     dim         width of a token
     max_length  tokens a caption; the rest is cut off, places without a word hold the vector of `NO_WORD`
-    buckets     different vectors; words that share a bucket cannot be told apart
+    buckets     different vectors; words that share a bucket have one vector
     """
 
     def __init__(

@@ -22,7 +22,7 @@ LARGEST_WEIGHT = 1e4
 
 @dataclass(frozen=True)
 class LossAndLogs:
-    """A loss to minimise, and what is told of it in CompVis' units: {name without `train/` or `val/`: number}."""
+    """A loss to minimise, and its logged terms in CompVis' units: {name without `train/` or `val/`: number}."""
 
     loss: Tensor
     log: dict[str, Tensor]

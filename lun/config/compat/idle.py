@@ -1,4 +1,4 @@
-"""Parameters of 2022 that mean nothing to what is built today, wherever its recipe stands: dropped, and told."""
+"""Parameters of 2022 that mean nothing to what is built today, wherever its recipe stands: dropped, with a note."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DROPPED: Mapping[str, Mapping[str, str]] = {
 
 
 def idle(config: Config) -> Upgrade:
-    """Every recipe without the parameters of `DROPPED`, each told once with its reason."""
+    """Every recipe without the parameters of `DROPPED`, each noted once with its reason."""
     notes: dict[str, None] = {}
 
     def bare(recipe: Config) -> Config:

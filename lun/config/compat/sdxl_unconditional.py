@@ -1,4 +1,4 @@
-"""What Stable Diffusion XL is told of no caption: said by every run, so that one that goes on keeps what it learned."""
+"""SDXL's conditioning without a caption: stored by every run, so that one that goes on keeps what it learned."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ SIZE = "size"
 
 
 def conditioning(config: Config) -> Upgrade:
-    """XL's text side without the size that all pictures were once said to have: each is told its own."""
+    """XL's text side without the size that all pictures were once said to have: each has its own."""
     params = at(config, *PATH, "params")
     if not _is_xl(config) or SIZE not in params:
         return Upgrade(config)
-    note = f"{'.'.join(PATH)}.params.{SIZE} is ignored: every picture is told its own size and crop"
+    note = f"{'.'.join(PATH)}.params.{SIZE} is ignored: every picture has its own size and crop"
     return Upgrade(put(config, without(params, {SIZE}), *PATH, "params"), (note,))
 
 

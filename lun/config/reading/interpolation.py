@@ -60,7 +60,7 @@ def refuse_bomb(config: dict[str, Any], places: list[tuple[Path, str]]) -> None:
 
     def named(path: Path) -> int:
         if path not in weights:
-            weights[path] = 0  # while it is being weighed; a circle is told by the library
+            weights[path] = 0  # while it is being weighed; a circle is reported by the library
             weights[path] = weight(_at(config, path), path)
         return min(weights[path], LARGEST)
 

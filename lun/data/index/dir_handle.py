@@ -24,7 +24,7 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def require_regular(status: os.stat_result) -> None:
-    """Raise OSError for what is neither a regular file nor, since that is told on opening, a folder."""
+    """Raise OSError for what is neither a regular file nor, since that is known on opening, a folder."""
     mode = status.st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, f"not a file but a {_kind(mode)}")

@@ -1,4 +1,4 @@
-"""What lies in a folder, told by names alone: images, captions, folders, the rest."""
+"""What lies in a folder, by names alone: images, captions, folders, the rest."""
 
 import os
 import unicodedata

@@ -162,7 +162,7 @@ def _by_metadata(rules: Mapping[str, Any], sizes: Sizes, described: Table) -> li
         "dates": filters.dated(),
     }
     first |= {"min_size": first["aspect_range"], "min_score": first["abs_min_score"]}
-    made: dict[str, Filter] = {}  # what lacks the value that a filter asks about is told apart, once
+    made: dict[str, Filter] = {}  # what lacks the value that a filter asks about is marked, once
     for name in makers:
         if name in asked:
             chain = [first[name]] if name in first else []

@@ -25,7 +25,7 @@ _BEGINNING = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)+"\s*:\s*\{')
 
 
 def kohya_json_file(tree: Tree) -> str | None:
-    """The file in the root that maps names to descriptions, told by its first bytes."""
+    """The file in the root that maps names to descriptions, recognised by its first bytes."""
     names = [name for name in tree.top.names if extension(name) == "json"]
     known = [name for name in _BEST if name in names]
     others = sorted(set(names) - set(known), key=lambda name: (not name.startswith("meta"), name))

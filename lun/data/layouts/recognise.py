@@ -1,4 +1,4 @@
-"""Which layout a folder has, told from names and from what descriptions say, and its contents read accordingly."""
+"""Which layout a folder has, by names and from what descriptions say, and its contents read accordingly."""
 
 from __future__ import annotations
 

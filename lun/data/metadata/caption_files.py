@@ -19,7 +19,7 @@ class CaptionReader:
 
     def __init__(self, several: bool = False) -> None:
         self.several = several
-        self.told = False
+        self.logged = False
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
         """The caption in file `path` on one line (`several`: one to a line); an empty file is an empty caption.
@@ -41,7 +41,7 @@ class CaptionReader:
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
-            if not self.told:
+            if not self.logged:
                 log.warning("caption %s is not UTF-8; it and others like it are read as Latin-1", os.fspath(path))
-                self.told = True
+                self.logged = True
             return data.decode("latin-1")

@@ -38,7 +38,7 @@ class Window:
 class PositionBatchSampler(Sampler[list[Key]]):
     """Batches of this rank without end, from where `position` stands when the iteration begins.
 
-    `total_batches` is the length that Lightning is told, since without one it reads a batch ahead of the first step.
+    `total_batches` is the length that Lightning is given, since without one it reads a batch ahead of the first step.
     """
 
     def __init__(self, order: Law, window: Window, position: Position, total_batches: int) -> None:

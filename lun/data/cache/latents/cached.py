@@ -32,7 +32,7 @@ class WantedEntries:
 
 
 def require_cacheable(dataset: Any) -> None:
-    """Raise `Fault` CFG08 for a dataset whose pictures cannot be told from its random choices."""
+    """Raise `Fault` CFG08 for a dataset whose pictures cannot be had without its random choices."""
     access = DatasetAccess(dataset)
     missing = [name for name in CACHED_LATENTS if not access.has(name)]
     if not access.has("path") and not access.has("fingerprint"):
@@ -88,7 +88,7 @@ def _content(access: DatasetAccess, index: int, contents: Contents, fingerprint:
     try:
         return contents(files)
     except Fault:
-        return None  # told and replaced when its turn comes, as every bad picture
+        return None  # reported and replaced when its turn comes, as every bad picture
 
 
 class CachedDataset:

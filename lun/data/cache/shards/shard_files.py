@@ -69,7 +69,7 @@ def _mapped(whole: np.ndarray, start: int, entry: Mapping[str, Any]) -> np.ndarr
 
 
 class CacheShards:
-    """All shards of a folder. A file that cannot be read counts as absent, and is told."""
+    """All shards of a folder. A file that cannot be read counts as absent, and is logged."""
 
     def __init__(self, folder: Path) -> None:
         self.shards: list[Shard] = []

@@ -1,4 +1,4 @@
-"""Captions to what the network is told, from the cache where it has them."""
+"""Captions to conditioning, from the cache where it has them."""
 
 import numpy as np
 import torch

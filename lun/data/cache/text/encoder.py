@@ -1,4 +1,4 @@
-"""A frozen text encoder as the cache sees it: captions in, what the network is told out."""
+"""A frozen text encoder as the cache sees it: captions in, conditioning out."""
 
 from typing import Any
 

@@ -37,7 +37,7 @@ def settled_captions(dataset: Any) -> Iterator[str]:
             yield from access.settled_captions(index)
         except Fault as fault:
             if fault.id not in OF_ONE_EXAMPLE:
-                raise  # one file that cannot be read is told and replaced when its turn comes
+                raise  # one file that cannot be read is reported and replaced when its turn comes
 
 
 def in_portions(captions: Iterable[str], count: int) -> Iterator[list[str]]:

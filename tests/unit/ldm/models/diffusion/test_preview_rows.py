@@ -129,7 +129,7 @@ def test_inpainting_keeps_what_lies_around_and_outpainting_the_middle(scene: Sce
     kept[..., 1:3, 1:3] = 0
     with previewing(scene.model), pytest.MonkeyPatch.context() as patched:
         shown = scene.inpainted()
-        patched.setattr(Scene, "told_of", lambda self, kept: watching)
+        patched.setattr(Scene, "inpainting_network", lambda self, kept: watching)
         scene.made_up(kept)
     assert torch.equal(shown["mask"], kept * 2 - 1)
     assert shown["samples_inpainting"].shape == shown["samples_outpainting"].shape == (3, 3, SIDE, SIDE)
