@@ -14,7 +14,7 @@ from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.errors import Fault
 from ldm.families.facts import Facts
-from ldm.families.flow_marks import FLOW, flow_of_folder, folder_of_flow, is_flow
+from ldm.families.path_marks import data_deviation, folder_of_path, path_of_folder
 from ldm.families.record import Family, PipelineLayout
 from ldm.families.registry import family_of, known_families
 from ldm.families.sd1 import SD1
@@ -26,7 +26,7 @@ from ldm.files.read import read_state_dict
 from ldm.files.size_shards import write_shards
 from ldm.files.sniff import METADATA, safetensors_header
 from ldm.files.state import State
-from ldm.files.weights_location import find_source, read_config, read_json
+from ldm.files.weights_location import find_source, read_config, read_json, read_scheduler
 from ldm.files.write import Types, write_safetensors
 from ldm.keys.layout import autoencoder_to_compvis, autoencoder_to_diffusers, compvis_names
 from ldm.keys.split_checkpoint import FIRST_STAGE, UNET, unet_of
@@ -118,8 +118,8 @@ def read_metadata(file: Path) -> dict[str, str]:
 
 def scheduler_config(facts: Facts, settings: Mapping[str, Any] = SCHEDULER) -> dict[str, Any]:
     """diffusers' scheduler on the path of a model, with the `settings` of its family's published models."""
-    if is_flow(facts.scheduler):
-        return {"_diffusers_version": version("diffusers"), **folder_of_flow(facts.scheduler)}
+    if other := folder_of_path(facts):
+        return {"_diffusers_version": version("diffusers"), **other}
     known = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
     if known.get("rescale_betas_zero_snr"):
         known["timestep_spacing"] = "trailing"  # so that sampling begins where no signal is left
@@ -149,20 +149,19 @@ def _read_network(folder: Path) -> Model:
 def _facts(folder: Path) -> Facts:
     names = ("unet", "vae", "text_encoder", "text_encoder_2")
     configs = {name: read_config(folder / name) for name in names if (folder / name).is_dir()}
-    file = folder / "scheduler" / "scheduler_config.json"
-    stored = read_json(file) if file.is_file() else {}
+    stored = read_scheduler(folder)
     zeros = read_json(folder / INDEX).get(ZEROS)
     scheduler = {key: stored[key] for key in (*SCHEDULER, "rescale_betas_zero_snr", "trained_betas") if key in stored}
     prediction = scheduler.pop("prediction_type", "epsilon")
     scheduler = {key: value for key, value in scheduler.items() if SCHEDULER.get(key) != value and value is not None}
-    if flow := flow_of_folder(stored):
-        prediction = FLOW
+    prediction, scheduler = path_of_folder(stored) or (prediction, _of_the_path(scheduler))
+    factor = configs.get("vae", {}).get("scaling_factor")
     return Facts(
         prediction=prediction,
-        scheduler=flow or _of_the_path(scheduler),
+        scheduler=scheduler,
         configs=configs,
         resolution=8 * size if isinstance(size := configs.get("unet", {}).get("sample_size"), int) else None,
-        scale_factor=configs.get("vae", {}).get("scaling_factor"),
+        scale_factor=factor and factor / data_deviation(scheduler),
         files={name: content for kind in ("tokenizer", "tokenizer_2") for name, content in _files(folder, kind)},
         unconditional=None if zeros is None else "zeros" if zeros else "empty caption",
     )
@@ -205,7 +204,7 @@ def _write_vae(model: Model, folder: Path, how: Storing) -> None:
 
     config = dict(model.facts.configs.get("vae") or model.latent.config(model.first_stage))
     if model.facts.scale_factor is not None:
-        config["scaling_factor"] = model.facts.scale_factor
+        config["scaling_factor"] = model.facts.scale_factor * data_deviation(model.facts.scheduler)
     config, keys = _on_meta(AutoencoderKL, config)
     state = autoencoder_to_diffusers(model.first_stage, keys)
     state = _require_same(state, keys, model, "autoencoder")

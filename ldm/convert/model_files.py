@@ -1,5 +1,6 @@
 """A model out into the world: a single file or a pipeline's folder, whole or not at all, never over something else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,9 @@ from ldm.convert.diffusers_folder import write_json, write_pipeline
 from ldm.convert.inference_yaml import inference_yaml
 from ldm.convert.model import NETWORKS, Model
 from ldm.convert.modelspec import metadata_of
+from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
+from ldm.families.edm_marks import CENTRE, EDM, SIGMA_MAX, V, is_edm
 from ldm.families.flow_marks import FLOW, is_flow
 from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
@@ -29,6 +32,12 @@ Layout = Literal["ldm", "diffusers"]
 MARK = "lun.json"
 """In a folder that was written here: the names of its files."""
 Format = Literal["safetensors", "ckpt"]
+KNOWN_ON: Mapping[str, tuple[PredictionType, ...]] = {
+    "DDPM's path": ("epsilon", "v_prediction", "sample"),
+    "rectified flow": (FLOW,),
+    "EDM's levels": (EDM, V),
+}
+"""What diffusers' schedulers and readers of single files draw from."""
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -59,7 +68,7 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     numbers that are not finite, MOD03 for tensors that make up no network, MOD07 for numbers too large for `dtype`.
     """
     require_free(out, wish)
-    require_known_objective(model)
+    require_known_objective(model, wish.to)
     require_finite(model)
     if wish.to == "ldm":
         model = model.completed()
@@ -84,16 +93,27 @@ def require_free(out: Path, wish: Wish) -> None:
         raise _taken(out)
 
 
-def require_known_objective(model: Model) -> None:
-    """Raise `Fault` MOD03 for a network that predicts what no program draws from on its path."""
-    flow = is_flow(model.facts.scheduler)
-    if model.unet and (model.facts.prediction == FLOW) != flow:
-        path = "rectified flow" if flow else "DDPM's path"
+def require_known_objective(model: Model, to: Layout) -> None:
+    """Raise `Fault` MOD03 for a network that predicts what no program draws from on its path, or in this layout."""
+    if not model.unet:
+        return
+    prediction, scheduler = model.facts.prediction, model.facts.scheduler
+    paths = {"rectified flow": is_flow(scheduler), "EDM's levels": is_edm(scheduler)}
+    path = next((name for name, there in paths.items() if there), "DDPM's path")
+    if prediction not in KNOWN_ON[path]:
         raise Fault(
             "MOD03",
-            f"{model.source} predicts {model.facts.prediction} on {path}, which other programs cannot be told",
-            why="they know epsilon, v_prediction and sample on DDPM's path, and flow_prediction on rectified flow",
+            f"{model.source} predicts {prediction} on {path}, which other programs cannot be told",
+            why="; ".join(f"they know {', '.join(known)} on {name}" for name, known in KNOWN_ON.items()),
             fix="draw from the run that it came from",
+        )
+    if to == "ldm" and is_edm(scheduler) and not (model.family and model.family.marks(model.facts)):
+        raise Fault(
+            "MOD03",
+            f"{model.source} was trained on EDM's levels, which a single file of it cannot tell",
+            why=f"readers know them in files of XL by {SIGMA_MAX} (v, sigma_data=1) and by {' and '.join(CENTRE)}"
+            " (levels of the paper, latents with a mean and a deviation for each channel)",
+            fix="write a folder: to=diffusers",
         )
 
 
@@ -134,6 +154,9 @@ def _remarks_on_file(model: Model) -> list[str]:
             "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
             f" with shift {shift:g}); only a folder tells them (to=diffusers)"
         )
+    if is_edm(model.facts.scheduler):
+        mark = SIGMA_MAX if prediction == V else CENTRE[0]
+        lines.append(f"it was trained on EDM's levels: ComfyUI knows it by {mark}, others read only a folder")
     lines += [model.family.remarks[prediction]] if prediction and prediction in model.family.remarks else []
     if model.unconditional != usual:
         lines.append(

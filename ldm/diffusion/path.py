@@ -16,7 +16,9 @@ SNR_LIMIT = 1e8
 
 
 class Path(Protocol):
-    """What objective and sampling ask of a path; `DDPMPath` and `ldm.diffusion.rectified_flow.RectifiedFlow` are two.
+    """What objective and sampling ask of a path: `DDPMPath`, and beside this module `RectifiedFlow` and `EDMPath`.
+
+    alpha and sigma are those of what the network is shown, x_t = alpha x_0 + sigma noise, for x_0 of unit variance.
 
     A noise level is a `t`: int64 where there are only `timesteps` of them, else float32. Settings name levels by steps,
     0 (nearly clean) to `timesteps` - 1 (nearly or wholly noise), on every path.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ldm.diffusion.path import column, rounded_to_one
 
-Prediction = Literal["eps", "v", "x0", "flow"]
+Prediction = Literal["eps", "v", "x0", "flow", "edm"]
 Pair = tuple[Tensor, Tensor]
 
 PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], Pair]] = {
@@ -23,9 +23,11 @@ PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], Pair]] = {
     "v": lambda alpha, sigma: (-sigma, alpha),
     "x0": lambda alpha, sigma: (torch.ones_like(alpha), torch.zeros_like(alpha)),
     "flow": lambda alpha, sigma: (-torch.ones_like(alpha), torch.ones_like(alpha)),
+    "edm": lambda alpha, sigma: (sigma, -alpha),
 }
 """(a, b) at alpha and sigma (b,): the noise (Ho et al. 2020, arXiv 2006.11239), the velocity on a circle (Salimans & Ho
-2022, arXiv 2202.00512, app. D), the clean input, and the velocity on a line (Liu et al. 2022, arXiv 2209.03003)."""
+2022, arXiv 2202.00512, app. D), the clean input, the velocity on a line (Liu et al. 2022, arXiv 2209.03003), and F of
+EDM (Karras et al. 2022, arXiv 2206.00364, eq. 7), which where alpha^2 + sigma^2 = 1 is -v."""
 
 
 def pair(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> Pair:

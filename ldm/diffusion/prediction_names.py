@@ -5,17 +5,18 @@ from typing import Literal
 
 from ldm.diffusion.prediction import Prediction
 
-PredictionType = Literal["epsilon", "v_prediction", "sample", "flow_prediction"]
-"""What a network predicts, in the words of diffusers' schedulers."""
+PredictionType = Literal["epsilon", "v_prediction", "sample", "flow_prediction", "edm_prediction"]
+"""What a network predicts, in the words of diffusers' schedulers, but for EDM's, which they call epsilon as well."""
 
 LIBRARY_NAMES: Mapping[Prediction, PredictionType] = {
     "eps": "epsilon",
     "v": "v_prediction",
     "x0": "sample",
     "flow": "flow_prediction",
+    "edm": "edm_prediction",
 }
 FILE_NAMES: Mapping[PredictionType, str] = {"epsilon": "epsilon", "v_prediction": "v", "flow_prediction": "flow"}
-"""The words of ModelSpec, in which x0 has none."""
+"""The words of ModelSpec, in which x0 and EDM's have none."""
 
 _BY_WORD: Mapping[str, Prediction] = (
     {ours: ours for ours in LIBRARY_NAMES}

@@ -84,9 +84,6 @@ class Range(QuantileLaw):
 class LogitNormal(LogSnrLaw):
     """The logit of t is normal, so that the middle levels come most: Stable Diffusion 3's law with mean 0 and std 1.
 
-    EDM's law, ln sigma normal with P_mean and P_std (Karras et al. 2022, arXiv 2206.00364), is this one with the same
-    two numbers, as sigma there is t / (1 - t).
-
     mean  above 0 noisier levels
     std   of the logit; a larger one meets the ends more
 
@@ -103,6 +100,33 @@ class LogitNormal(LogSnrLaw):
 
     def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         return -2 * (self.mean + self.std * torch.special.ndtri(1 - u))
+
+
+@configurable
+@dataclass(frozen=True)
+class LogNormal(LogSnrLaw):
+    """ln sigma is normal: EDM's law (Karras et al. 2022, arXiv 2206.00364, table 1), with its numbers.
+
+    Where the data have unit variance it is `LogitNormal` with the same two numbers, since sigma is t / (1 - t).
+
+    mean        P_mean, of ln sigma; above that of the paper noisier levels
+    std         P_std
+    sigma_data  deviation of the data beside which sigma is meant: 0.5 in the paper, 1 for a sigma of unit-variance data
+
+    Raises `Fault` CFG03 for numbers that make no law.
+    """
+
+    mean: float = -1.2
+    std: float = 1.2
+    sigma_data: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_positive("sigma_data", self.sigma_data)
+        LogitNormal(self.mean, self.std)
+
+    def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
+        of_unit_variance = LogitNormal(self.mean - math.log(self.sigma_data), self.std)
+        return of_unit_variance.log_snr(u, path, shape)
 
 
 @configurable

@@ -5,7 +5,7 @@ An output is a x_0 + b noise (see `ldm.diffusion.prediction`), so |output error|
 
     k^2 = D^2 / sigma^2,    D = a sigma - b alpha:    eps SNR    x0 1    v SNR + 1    flow (1 + sqrt(SNR))^2
 
-(that of v where alpha^2 + sigma^2 = 1), and the weight on the output's error is w / k^2, on every path.
+(that of v, and of edm, where alpha^2 + sigma^2 = 1), and the weight on the output's error is w / k^2, on every path.
 """
 
 from abc import ABC, abstractmethod

@@ -11,8 +11,8 @@ from typing import Any
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.families.facts import Facts, Unconditional
-from ldm.families.flow_marks import is_flow
 from ldm.families.infer_config import vae_config
+from ldm.families.path_marks import folder_of_path
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
 from ldm.util import Recipe
@@ -200,6 +200,6 @@ class Family:
 
     def needs_yaml(self, facts: Facts) -> bool:
         """Whether readers of a single file would have to guess without a YAML beside it."""
-        if self.inference is None or is_flow(facts.scheduler):  # the YAML has no word for flow
+        if self.inference is None or folder_of_path(facts):  # the YAML has no word for another path than DDPM's
             return False
         return self.inference.predictions is None or facts.prediction in self.inference.predictions

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ldm.families.edm_marks import is_edm, marks_of
 from ldm.families.facts import Facts, Unconditional
 from ldm.families.record import Family, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import Clip, OpenClip
@@ -33,7 +34,9 @@ def conditioner(state: State, configs: Sequence[Mapping[str, Any]], unconditiona
 
 
 def marks(facts: Facts) -> State:
-    """By which readers of XL files know v-prediction and zero terminal signal."""
+    """By which readers of XL files know v-prediction, zero terminal signal and EDM's levels."""
+    if is_edm(facts.scheduler):
+        return marks_of(facts)
     asked = {V_MARKER: facts.prediction == V, ZERO_SNR_MARKER: facts.zero_terminal_snr}
     return {name: torch.zeros(0) for name, there in asked.items() if there}
 

@@ -7,11 +7,10 @@ from typing import Any
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction_names import PredictionType, prediction_named
-from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.errors import Fault
 from ldm.families.facts import Facts, Unconditional
-from ldm.families.flow_marks import is_flow
 from ldm.families.infer_config import context_width, input_block_widths, unet_config
+from ldm.families.path_marks import objective_on_path
 from ldm.families.record import Denoiser, Variant
 from ldm.files.state import State
 from ldm.keys.layout import unet_to_compvis, unet_to_diffusers
@@ -86,13 +85,13 @@ def not_converted(title: str, facts: str, matches: Callable[[State], bool], chan
 
 
 def stable_objective(facts: Facts) -> Objective:
-    """DDPM's path and the prediction that the facts tell, or rectified flow.
+    """The path and the prediction that the facts tell.
 
     Raises `Fault` MOD03 for a noise schedule that they do not tell.
     """
     scheduler = facts.scheduler
-    if is_flow(scheduler):
-        return Objective(RectifiedFlow(scheduler.get("num_train_timesteps", 1000), scheduler["flow_shift"]), "flow")
+    if other := objective_on_path(facts):
+        return other
     schedule = scheduler.get("beta_schedule", "scaled_linear")
     if "trained_betas" in scheduler or schedule not in SCHEDULES:
         raise Fault(

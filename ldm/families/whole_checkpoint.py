@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.prediction_names import prediction_named
-from ldm.families.flow_marks import flow_of_folder
+from ldm.families.edm_marks import edm_of_marks, is_edm
 from ldm.families.part_names import named_parts
+from ldm.families.path_marks import path_of_folder
 from ldm.families.record import Variant
 from ldm.families.registry import variant_of
 from ldm.files.digest import sha256
@@ -17,15 +18,14 @@ from ldm.files.rank_shards import RankShards
 from ldm.files.read import read_outline
 from ldm.files.sniff import readable_size
 from ldm.files.state import State
-from ldm.files.weights_location import ComponentFiles, find_source, find_weights, read_config
-from ldm.keys.split_checkpoint import Parts, split_parts
+from ldm.files.weights_location import ComponentFiles, find_source, find_weights, read_scheduler
+from ldm.keys.split_checkpoint import V_MARKER, Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
 
 SECOND_ENCODER = "text_encoder_2"
 COMPONENTS = ("unet", "vae", "text_encoder", SECOND_ENCODER)
 STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
-MARKS_OF_V = ("v_pred", "edm_vpred.sigma_max")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Description:
     variant     None for a network that is none of the public ones
     prediction  what the UNet was trained to predict, None where nothing in the checkpoint says so
     origin      the training run that wrote it, empty for a published model
+    edm         whether it was trained on EDM's levels
     """
 
     path: str
@@ -44,11 +45,14 @@ class Description:
     prediction: Prediction | None
     parts: tuple[str, ...]
     origin: str = ""
+    edm: bool = False
 
     def line(self, sha256: str = "") -> str:
         """`models/a.ckpt (4.3 GB, sha256 fe4efff1e1, Stable Diffusion 1.x, ldm layout: UNet, VAE, CLIP ViT-L, EMA)`."""
         facts = [readable_size(self.size), f"sha256 {sha256[:10]}" if sha256 else "", self.origin]
-        facts += [self.variant.title if self.variant else "", f"predicts {self.prediction}" if self.prediction else ""]
+        levels = " on EDM's levels" if self.edm else ""
+        facts += [self.variant.title if self.variant else ""]
+        facts += [f"predicts {self.prediction}{levels}" if self.prediction else ""]
         inside = ", ".join(self.parts) or "no part of a diffusion model"
         layout = self.layout if self.layout == "one part" else f"{self.layout} layout"
         return f"{self.path} ({', '.join(fact for fact in facts if fact)}, {layout}: {inside})"
@@ -84,15 +88,17 @@ class WholeCheckpoint:
         parts, facts = self.outline, self._facts()
         beside = RankShards.of(facts, self.path)
         count = sum(bool(part) for part in (parts.unet, parts.first_stage, parts.cond_stage))
+        prediction, edm = self._trained(facts)
         layout: Layout = "diffusers" if len(self.sources) > 1 else "ldm" if count > 1 else "one part"
         return Description(
             self.given,
             sum(file.stat().st_size for file in files) + (beside.size if beside else 0),
             layout,
             variant_of(parts.unet),
-            self._prediction(facts),
+            prediction,
             named_parts(parts),
             _origin(facts),
+            edm,
         )
 
     def sha256(self) -> str:
@@ -111,16 +117,19 @@ class WholeCheckpoint:
 
     def _facts(self) -> Mapping[str, Any]:
         if "" not in self.sources:
-            return read_config(self.path / "scheduler", "scheduler_config.json")
+            return read_scheduler(self.path)
         return read_outline(self.sources[""].files[0]).facts
 
-    def _prediction(self, facts: Mapping[str, Any]) -> Prediction | None:
-        if any(mark in self.outline.rest for mark in MARKS_OF_V):
-            return "v"
-        if flow_of_folder(facts):
-            return "flow"
+    def _trained(self, facts: Mapping[str, Any]) -> tuple[Prediction | None, bool]:
+        """What the network predicts, and whether on EDM's levels."""
+        if edm := edm_of_marks(self.outline.rest, self.given):
+            return prediction_named(edm.prediction), True
+        if V_MARKER in self.outline.rest:
+            return "v", False
+        if "" not in self.sources and (other := path_of_folder(facts)):
+            return prediction_named(other.prediction), is_edm(other.scheduler)
         stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
-        return next((prediction for word in stored if (prediction := prediction_named(word))), None)
+        return next((prediction for word in stored if (prediction := prediction_named(word))), None), False
 
 
 def open_checkpoint(given: str | Path) -> WholeCheckpoint:

@@ -82,9 +82,16 @@ def architecture(ckpt_path: str | Path, component: str) -> dict[str, Any]:
 
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
     """The settings in a folder's `config.json` without the marks of the library that wrote it; {} if there is none."""
-    file = folder / name
-    stored = read_json(file) if file.is_file() else {}
-    return {key: value for key, value in stored.items() if not key.startswith("_")}
+    return {key: value for key, value in _read_stored(folder / name).items() if not key.startswith("_")}
+
+
+def read_scheduler(pipeline: Path) -> dict[str, Any]:
+    """The settings of a pipeline's scheduler, the name of its class among them (`_class_name`); {} if there is none."""
+    return _read_stored(pipeline / "scheduler" / "scheduler_config.json")
+
+
+def _read_stored(file: Path) -> dict[str, Any]:
+    return read_json(file) if file.is_file() else {}
 
 
 def _weights_in(folder: Path) -> tuple[Path, ...]:

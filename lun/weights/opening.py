@@ -11,8 +11,8 @@ from ldm.convert.evidence import evidence_of
 from ldm.convert.model import Model
 from ldm.convert.modelspec import resolution_in, unconditional_in
 from ldm.errors import Fault
+from ldm.families.edm_marks import latents_of_marks
 from ldm.families.facts import Facts
-from ldm.families.flow_marks import FLOW, flow_of_metadata
 from ldm.families.registry import family_of
 from ldm.files.read import Content, read_content
 from ldm.files.sniff import readable_size
@@ -85,12 +85,15 @@ def _facts_of_file(model: Model, content: Content, file: Path) -> Facts:
     evidence = evidence_of(model.state, model.family, metadata, file)
     if not evidence.certain:
         log.warning("the prediction is taken to be %s by %s; check a picture", evidence.prediction, evidence.reason)
-    scheduler = {"rescale_betas_zero_snr": True} if evidence.zero_terminal_snr else {}
-    if evidence.prediction == FLOW:
-        scheduler = flow_of_metadata(metadata)
+    if evidence.against:
+        what = (file, evidence.prediction, evidence.reason, evidence.against)
+        log.warning("%s is taken to predict %s by %s, but %s", *what)
+    latents = latents_of_marks(model.state)
     return Facts(
         evidence.prediction,
-        scheduler,
+        evidence.scheduler,
+        configs={"vae": {**model.latent.config(model.first_stage), **latents}} if latents and model.first_stage else {},
+        scale_factor=latents.get("scaling_factor"),
         resolution=resolution_in(metadata),
         metadata=metadata,
         unconditional=unconditional_in(metadata),

@@ -148,6 +148,8 @@ OTHER_OF: Mapping[str, Any] = {
     "LitEma.total_steps": 40,
     "DDPMPath.timesteps": 7,
     "RectifiedFlow.timesteps": 7,
+    "EDMPath.timesteps": 7,
+    "LogNormal.mean": 0.25,
     "LogitNormal.mean": 0.25,
     "DDPM.timesteps": 7,
     "LatentDiffusion.timesteps": 7,

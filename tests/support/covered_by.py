@@ -12,6 +12,7 @@ COVERED_BY = {
     "ldm.ema.tracks": "tests/unit/lun/callbacks/test_ema_snapshots.py",
     "ldm.families.facts": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.families.part_names": "tests/unit/ldm/families/test_registry.py",
+    "ldm.families.path_marks": "tests/unit/ldm/families/test_edm_marks.py",
     "ldm.families.record": "tests/unit/ldm/families/test_registry.py",
     "ldm.families.sd1": "tests/unit/ldm/families/test_infer_config.py",
     "ldm.families.sd2": "tests/unit/ldm/families/test_registry.py",

@@ -112,8 +112,7 @@ class DDPM(TrainedModel, DrawsPictures):
 
     def start(self) -> Start:
         """Where the weights of a new run come from."""
-        prediction = self.objective.prediction
-        return Start(self.ckpt_path, self.ignore_keys, self.init_from_ema, self.load_only_unet, prediction)
+        return Start.of(self)
 
     def training_plan(self) -> TrainingPlan:
         return weights.planned(self.part_recipes(), self.decide_training)

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ldm.errors import Fault
+from ldm.families.edm_marks import is_edm
 from ldm.families.part_names import text_encoders
 from ldm.families.record import Variant
 from ldm.families.registry import variant_of
@@ -87,6 +88,7 @@ class Start:
     averaged    take the checkpoint's EMA weights for the UNet
     unet_only   take nothing but the UNet from it
     prediction  what the model will be trained to predict
+    edm         whether on EDM's levels
     """
 
     ckpt_path: str | None = None
@@ -94,6 +96,20 @@ class Start:
     averaged: bool = False
     unet_only: bool = False
     prediction: str = "eps"
+    edm: bool = False
+
+    @classmethod
+    def of(cls, model: Any) -> "Start":
+        """What the settings of a `ldm.models.diffusion.ddpm.DDPM` say."""
+        objective = model.objective
+        return cls(
+            ckpt_path=model.ckpt_path,
+            ignore=model.ignore_keys,
+            averaged=model.init_from_ema,
+            unet_only=model.load_only_unet,
+            prediction=objective.prediction,
+            edm=is_edm(objective.path.scheduler_settings()),
+        )
 
     def fed(self, parts: Mapping[str, Part], split: Parts) -> Iterator[tuple[str, State]]:
         """The parts that the checkpoint fills, each with its tensors; a part's own path wins over the checkpoint."""
@@ -124,8 +140,9 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
         if part.hub_id and name not in fed:
             require_hub_id(part.hub_id)
     if checkpoint:
+        description = checkpoint.describe()
         if empty := [name for name in unnamed if name not in fed]:
-            raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(checkpoint.describe().parts)}")
+            raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(description.parts)}")
         if not fed:
             raise _useless(parts, checkpoint)
         for name, state in fed.items():
@@ -181,6 +198,11 @@ def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapp
         log.warning(
             "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
             *(description.prediction, start.prediction),
+        )
+    if description.prediction and description.edm != start.edm:
+        log.warning(
+            "the UNet was trained on %s; this run trains it on %s (model.params.objective.params.path)",
+            *(("EDM's levels", "other levels") if description.edm else ("other levels", "EDM's levels")),
         )
     split = checkpoint.read()
     for name, state in start.fed(parts, split):

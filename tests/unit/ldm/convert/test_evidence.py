@@ -7,6 +7,7 @@ import torch
 from support.small import FAMILIES
 
 from ldm.convert.evidence import Evidence, evidence_of
+from ldm.families.edm_marks import SIGMA_MAX
 from ldm.families.sd2 import TELLTALE
 
 FILE = Path("nowhere/x.safetensors")
@@ -47,6 +48,23 @@ def test_a_yaml_of_something_else_says_nothing(text: str, tmp_path: Path) -> Non
 
 
 def test_zero_terminal_signal_is_told_by_a_mark_or_the_header() -> None:
-    assert evidence_of({"ztsnr": torch.zeros(0)}, FAMILIES["sdxl"], {}, FILE).zero_terminal_snr
-    assert evidence_of({}, FAMILIES["sd1"], {"ss_zero_terminal_snr": "True"}, FILE).zero_terminal_snr
-    assert not evidence_of({}, FAMILIES["sd1"], {}, FILE).zero_terminal_snr
+    zero = {"rescale_betas_zero_snr": True}
+    assert evidence_of({"ztsnr": torch.zeros(0)}, FAMILIES["sdxl"], {}, FILE).scheduler == zero
+    assert evidence_of({}, FAMILIES["sd1"], {"ss_zero_terminal_snr": "True"}, FILE).scheduler == zero
+    assert not evidence_of({}, FAMILIES["sd1"], {}, FILE).scheduler
+
+
+@pytest.mark.parametrize(
+    ("state", "metadata", "prediction", "against"),
+    [
+        ({"v_pred": torch.zeros(0)}, {"modelspec.prediction_type": "epsilon"}, "epsilon", "its tensor v_pred"),
+        ({"v_pred": torch.zeros(0)}, {"modelspec.prediction_type": "v"}, "v_prediction", ""),
+        ({SIGMA_MAX: torch.tensor(80.0)}, {"modelspec.prediction_type": "epsilon"}, "v_prediction", "its metadata"),
+        ({SIGMA_MAX: torch.tensor(80.0)}, {}, "v_prediction", ""),
+    ],
+)
+def test_a_mark_and_a_header_that_disagree_are_told(
+    state: dict[str, torch.Tensor], metadata: dict[str, str], prediction: str, against: str
+) -> None:
+    found = evidence_of(state, FAMILIES["sdxl"], metadata, FILE)
+    assert found.prediction == prediction and found.against.startswith(against) and bool(found.against) == bool(against)

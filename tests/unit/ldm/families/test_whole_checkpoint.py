@@ -67,6 +67,12 @@ def test_a_pipelines_folder_has_its_parts_and_its_prediction(tmp_path: Path) -> 
     assert (found.layout, found.prediction, found.parts) == ("diffusers", "v", ("UNet", "VAE", "CLIP ViT-L"))
 
 
+def test_a_folder_of_a_flow_is_known_by_the_class_of_its_scheduler(tmp_path: Path) -> None:
+    file = folder(tmp_path) / "scheduler/scheduler_config.json"
+    file.write_text(json.dumps({"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 3.0}))
+    assert open_checkpoint(tmp_path).describe().prediction == "flow"
+
+
 def test_two_encoders_of_a_folder_are_embedders_0_and_1(tmp_path: Path) -> None:
     parts = open_checkpoint(folder(tmp_path, second=True)).read()
     below = "text_model.embeddings.token_embedding.weight"
