@@ -24,9 +24,10 @@ TARGETS = {
         "ldm.models.diffusion.ddpm.LatentDiffusion",
         "ldm.models.autoencoder.AutoencoderKL",
     ],
-    "UNets (`model.params.unet_config`)": [
+    "Networks (`model.params.unet_config`)": [
         "ldm.modules.networks.compvis.UNetModel",
         "ldm.modules.networks.unet.UNet",
+        "ldm.modules.networks.mmdit.MMDiT",
     ],
     "Text encoders (`model.params.cond_stage_config`)": [
         "ldm.modules.encoders.clip.FrozenCLIPEmbedder",

@@ -18,12 +18,14 @@ class Conditioning(NamedTuple):
     pooled   (b, dim) one vector a picture (SDXL)
     sizes    (b, 6) original size, crop and target size, height before width (SDXL)
     concat   (b, c, h, w) to be joined to the input's channels (inpainting)
+    place    (b, 2) in [0, 1): where in the table of positions a picture lies, None for its centre (SD 3)
     """
 
     context: Tensor | None = None
     pooled: Tensor | None = None
     sizes: Tensor | None = None
     concat: Tensor | None = None
+    place: Tensor | None = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Conditioning:
         """The same conditioning with `function` applied to every tensor that it holds."""

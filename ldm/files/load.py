@@ -1,6 +1,6 @@
 """Weights into a module, all of them or none: key sets and shapes are compared before anything is copied."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,15 @@ class OnDisk(Protocol):
     def to_disk(self, state: State) -> State: ...
 
     def from_disk(self, state: State) -> State: ...
+
+
+@runtime_checkable
+class Derives(Protocol):
+    """A module with tensors that follow from its settings, so that files may lack them."""
+
+    def derived(self, names: Set[str], device: torch.device) -> State:
+        """Those of the tensors `names`, on `device`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,15 @@ def load_part(module: nn.Module, state: State, source: str, ignore: Sequence[str
 def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[State, Comparison]:
     """`state` under the module's own names and in its shapes, and how it compares with what the module holds.
 
+    What is not there and follows from the module's settings comes from its `derived`, if it has that.
     Works on the meta device as well, where names and shapes are all there is.
     """
     ignored = {key for key in state if key.startswith(tuple(ignore))}
     excused = _own_names(module, {key: state[key] for key in ignored}) if ignored else {}
     renamed = _own_names(module, {key: value for key, value in state.items() if key not in ignored})
     wanted = {key: value for key, value in module.state_dict().items() if key not in excused}
+    if renamed and isinstance(module, Derives):
+        renamed |= module.derived(wanted.keys() - renamed.keys(), next(iter(renamed.values())).device)
     renamed = {key: fitted(value, wanted.get(key)) for key, value in renamed.items()}
     return renamed, compare(renamed, wanted)
 

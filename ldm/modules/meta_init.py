@@ -14,7 +14,7 @@ _META_INIT: ContextVar[bool] = ContextVar("meta_init", default=False)
 def meta_init() -> Iterator[None]:
     """Within it, modules get parameters on the meta device, and those of this project read no weights.
 
-    Buffers are real, because those that are not stored (positions, schedules) would never be filled. Building Stable
+    Buffers that are not stored (positions, schedules) are real, because they would never be filled. Building Stable
     Diffusion takes a second so, and most of a minute if it draws random weights that are replaced at once.
     """
     register = nn.Module.register_parameter
@@ -39,9 +39,12 @@ def is_meta_init() -> bool:
 
 
 def give_memory(module: nn.Module) -> None:
-    """Uninitialised memory for parameters that have none: whoever calls this fills every one of them."""
+    """Uninitialised memory for tensors that have none: whoever calls this fills every one of them."""
     for owner in module.modules():
         for name, parameter in list(owner.named_parameters(recurse=False)):
             if parameter.is_meta:
                 memory = torch.empty_like(parameter, device=torch.get_default_device())
                 owner.register_parameter(name, nn.Parameter(memory, requires_grad=parameter.requires_grad))
+        for name, buffer in list(owner.named_buffers(recurse=False)):
+            if buffer.is_meta:
+                setattr(owner, name, torch.empty_like(buffer, device=torch.get_default_device()))

@@ -13,6 +13,7 @@ import torch
 import yaml
 from support.described import described
 from support.runs import TINY
+from support.sd3 import TINY as TINY_MMDIT
 from torch import nn
 
 import ldm
@@ -84,6 +85,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     "ldm.modules.encoders.words.HashedWordEmbedder": {"from_scratch": True},
     "ldm.modules.losses.contperceptual.LPIPSWithDiscriminator": {"disc_start": 1, "perceptual_features": "random"},
     "ldm.modules.networks.compvis.UNetModel": UNET,
+    "ldm.modules.networks.mmdit.MMDiT": {"from_scratch": True, **TINY_MMDIT},
     "ldm.modules.networks.unet.UNet": MODEL["unet_config"]["params"],
     "lun.callbacks.checkpointing.Checkpoint": {"filename": "a", "every_n_train_steps": 3},
     "lun.data.order.buckets.Buckets": {"resolutions": (512,)},
@@ -175,7 +177,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 NO_PARTS: Mapping[str, str] = {
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
-    "ldm.models.diffusion.ddpm.DiffusionWrapper": "the place of a network on disk",
+    "ldm.models.diffusion.network_holder.DiffusionWrapper": "the place of a network on disk",
+    "ldm.modules.networks.patches.PlacedPatches": "a layer of the network, which has its parameters",
     "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
     "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",
     "ldm.modules.losses.lpips.LPIPS": "a layer of the loss, which has its parameter",

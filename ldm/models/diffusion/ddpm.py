@@ -19,6 +19,7 @@ from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
 from ldm.models.diffusion.latent_scale import Factor, ScalesLatents, measure_scale_factor
+from ldm.models.diffusion.network_holder import DiffusionWrapper
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
@@ -27,17 +28,6 @@ from ldm.models.model_parts import TrainingPlan
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe
-
-
-class DiffusionWrapper(nn.Module):
-    """Holds the network under the name that it has had on disk since 2022, `model.diffusion_model`."""
-
-    def __init__(self, diffusion_model: nn.Module) -> None:
-        super().__init__()
-        self.diffusion_model = diffusion_model
-
-    def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
-        return self.diffusion_model(x_t, t, cond)
 
 
 class DDPM(TrainedModel, DrawsPictures):
@@ -301,6 +291,8 @@ class LatentDiffusion(DDPM, ScalesLatents):
         pixels = self._pixels((x0.shape[-2], x0.shape[-1]))
         with torch.set_grad_enabled(self.text_encoder_trains and torch.is_grad_enabled()):
             cond = self.conditioner(batch, draws, pixels)
+        if draws is not None and self.model is not None:
+            cond = self.model.with_draws(cond, draws)
         return cond._replace(concat=surroundings(self, batch, self.mask)) if self.mask else cond
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:

@@ -39,7 +39,7 @@ class UNet(nn.Module):
         **config: Any,
     ) -> None:
         super().__init__()
-        _refuse_unknown(config)
+        refuse_unknown(UNet2DConditionModel, config)
         require_one_start(from_scratch, ckpt_path)
         source = find_source(ckpt_path, "unet") if ckpt_path and not is_meta_init() else None
         stored = source.config if source else architecture(ckpt_path, "unet") if ckpt_path else {}
@@ -89,12 +89,13 @@ def _build(config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:  # the 
     return UNet2DConditionModel(**config)
 
 
-def _refuse_unknown(config: Mapping[str, Any]) -> None:
-    known = inspect.signature(UNet2DConditionModel.__init__).parameters
+def refuse_unknown(library: type, config: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG03 for a setting that the library's network does not take."""
+    known = inspect.signature(library).parameters
     if unknown := [name for name in config if name not in known]:
         raise Fault(
             "CFG03",
             f"unknown setting {unknown[0]}",
             where="model.params.unet_config.params",
-            why=f"diffusers.UNet2DConditionModel takes: {', '.join(list(known)[1:])}",
+            why=f"diffusers.{library.__name__} takes: {', '.join(known)}",
         )

@@ -1,0 +1,117 @@
+"""diffusers' MMDiT, the network of Stable Diffusion 3 and 3.5, behind the project's calling convention."""
+
+from collections.abc import Mapping, Set
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import torch
+from diffusers import SD3Transformer2DModel
+from torch import Tensor, nn
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws
+from ldm.errors import Fault
+from ldm.files.load import load_part
+from ldm.files.state import State
+from ldm.files.weights_location import architecture, find_source, require_one_start
+from ldm.keys.mmdit import POSITIONS, mmdit_table
+from ldm.keys.split_checkpoint import UNET, part_of
+from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.modules.networks.patches import PlacedPatches
+from ldm.modules.networks.unet import refuse_unknown
+
+
+class MMDiT(nn.Module):
+    """`network(x_t, clock, cond)` over `diffusers.SD3Transformer2DModel`, whose arguments `config` takes.
+
+    Text and picture go through one stack of blocks and attend to each other (Esser et al. 2024, arXiv 2403.03206). All
+    captions' tokens count, those that fill up as well. The clock is embedded in float32 whatever the precision.
+
+    ckpt_path               a diffusers folder (its config.json counts where `config` is silent), a pipeline's folder,
+                            or a file with the published keys, of the network alone or of a whole checkpoint
+    gradient_checkpointing  compute activations twice instead of keeping them: less memory, about a third slower
+    positions               where in the table of positions a picture lies: `centre`, as in sampling, or in training at
+                            a `random` place keyed by its slot, as Stable Diffusion 3.5 Medium was trained
+    """
+
+    accepts = "diffusers.SD3Transformer2DModel"
+    library_modules = ("network",)
+
+    def __init__(
+        self,
+        from_scratch: bool = False,
+        ckpt_path: str | None = None,
+        gradient_checkpointing: bool = False,
+        positions: Literal["centre", "random"] = "centre",
+        **config: Any,
+    ) -> None:
+        super().__init__()
+        refuse_unknown(SD3Transformer2DModel, config)
+        require_one_start(from_scratch, ckpt_path)
+        source = find_source(ckpt_path, "transformer") if ckpt_path and not is_meta_init() else None
+        stored = source.config if source else architecture(ckpt_path, "transformer") if ckpt_path else {}
+        self.from_scratch = from_scratch
+        self.loaded_from: str | None = None
+        self.positions = positions
+        with meta_init() if source else nullcontext():
+            self.network = _build(config, stored)
+        self.multiple = int(self.network.config.patch_size)
+        self.table = mmdit_table(self.network.state_dict(), attribute="network")
+        if source:
+            load_part(self, part_of(source.read(), UNET), source=str(ckpt_path))
+            self.loaded_from = ckpt_path
+        if gradient_checkpointing:
+            self.network.enable_gradient_checkpointing()
+
+    def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        """The network's prediction: (b, out_channels, h, w).
+
+        x_t (b, c, h, w); t (b,) the time, float32; `cond.context` (b, tokens, dim) and `cond.pooled` (b, dim) of the
+        captions; `cond.place` (b, 2), where in the table of positions the picture lies, None for its centre.
+        Raises `Fault` CFG08 for sides that cannot be cut into patches or that the table has no positions for.
+        """
+        if cond.context is None or cond.pooled is None:
+            raise Fault(
+                "CFG03",
+                "the network attends to a context and a vector of the caption, but is not given both",
+                where="model.params.cond_stage_config",
+                fix="cond_stage_config: {target: ldm.modules.encoders.sd3.SD3Conditioner}",
+            )
+        patches: PlacedPatches = self.network.pos_embed
+        patches.require_sides(*x_t.shape[-2:])
+        patches.place = cond.place
+        output: Tensor = self.network(x_t, cond.context, cond.pooled, t, return_dict=False)[0]
+        return output
+
+    def with_draws(self, cond: Conditioning, draws: BatchDraws) -> Conditioning:
+        """`cond` with what the network itself draws for each example of training."""
+        return cond._replace(place=draws.uniform("positions", (2,))) if self.positions == "random" else cond
+
+    def idle(self) -> list[nn.Module]:
+        """What no loss reaches: nothing is made of the text after the last block, so that nothing asks for it there."""
+        last = self.network.transformer_blocks[-1].attn
+        return [part for part in (last.add_q_proj, last.norm_added_q) if part is not None]
+
+    def derived(self, names: Set[str], device: torch.device) -> State:
+        """The table of positions, if it is asked for: see `ldm.files.load.Derives`."""
+        own = f"network.{POSITIONS}"
+        patches: PlacedPatches = self.network.pos_embed
+        return {own: patches.table(device)} if own in names else {}
+
+    def to_disk(self, state: State) -> State:
+        """This module's keys to the published ones (`joint_blocks.0...`), without `model.diffusion_model.`."""
+        return self.table.to_disk(state)
+
+    def from_disk(self, state: State) -> State:
+        """The published keys, diffusers' or this module's own to this module's own."""
+        return self.table.from_disk(state)
+
+
+def _build(config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:  # the library's class is opaque to mypy
+    # The table of positions is as large as a network: without memory it is made only when no file brings it.
+    with torch.device("meta") if is_meta_init() else nullcontext():
+        network: Any = (
+            SD3Transformer2DModel.from_config({**stored, **config}) if stored else SD3Transformer2DModel(**config)
+        )
+        network.pos_embed = PlacedPatches(network.pos_embed)
+    return network
