@@ -17,6 +17,7 @@ _TOP: Mapping[str, Any] = {
     "lr_schedulers": list[dict[Any, Any]],
     "ema": dict[str, Any],
     "optimizer_settings": list[dict[Any, Any]],
+    "base": dict[str, dict[str, str]],
     NOTES: dict[str, Any],
 }
 _NOTES: Mapping[str, Any] = {

@@ -12,6 +12,7 @@ from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
 from ldm.ema.start import refuse_beside_law
 from ldm.models.averages import restore
+from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.run_context import RunContext
 from ldm.position import Position
@@ -70,6 +71,7 @@ class TrainedModel(OptimizedModel):
         self.ignore_keys = tuple(ignore_keys)
         self.resumed = False
         self.position = Position()
+        self.base = BaseWeights()
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
         self._window_log: list[dict[str, Tensor]] = []
@@ -252,22 +254,27 @@ class TrainedModel(OptimizedModel):
         ema = self.model_ema
         if ema is not None and ema.swapped:
             state = state | ema.raw_state()
-        state = self.to_disk(state)
+        state = self.to_disk(self.base.left_out_of(state))
         if ema is not None:
             averaged = ema.state_dict(rename=self._ema_names)
             state |= {EMA_PREFIX + name: tensor for name, tensor in averaged.items()}
             checkpoint["ema"] = ema.resume_state(rename=self.to_disk)
         checkpoint["state_dict"] = state
         checkpoint["optimizer_settings"] = self._settings
+        if self.base.given:
+            checkpoint[ENTRY] = self.base.to_checkpoint()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state: dict[str, Tensor] = checkpoint["state_dict"]
         averaged = {k.removeprefix(EMA_PREFIX): v for k, v in state.items() if k.startswith(EMA_PREFIX)}
         rest = {k: v for k, v in state.items() if not k.startswith(EMA_PREFIX)}
-        own = self.state_dict().keys()
+        own = self.state_dict()
         # Files of 2022 hold the noise schedule too, as constants without a dot in their names.
         rest = self.from_disk(rest)
         checkpoint["state_dict"] = {k: v for k, v in rest.items() if k in own or "." in k}
+        if ENTRY in checkpoint:
+            self.base.require(checkpoint[ENTRY], checkpoint["state_dict"], own, "the checkpoint")
+            self.strict_loading = False  # all that may be missing has been read already
         self._stored_ema = {"weights": averaged, "resume": checkpoint.get("ema")}
         leave_out_idle(checkpoint, self, self.trained_groups)
         self._stored_settings = checkpoint.get("optimizer_settings", [])

@@ -59,5 +59,6 @@ def translate(
         on_disk = str(getattr(part, "disk_prefix", prefix))
         old, new = (prefix, on_disk) if direction == "to_disk" else (on_disk, prefix)
         own = {name.removeprefix(old): rest.pop(name) for name in state if name.startswith(old)}
-        translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
+        if own:  # parts that join tensors on disk cannot join none
+            translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
     return translated | rest

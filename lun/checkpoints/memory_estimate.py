@@ -22,11 +22,13 @@ class MemoryEstimate:
     gradients: int
     optimizer: int
     ema: int
+    left_out: int = 0
+    """Of the frozen ones, those that checkpoints leave out, since they are read from files again."""
 
     @property
     def checkpoint(self) -> int:
-        """Of one checkpoint, which holds everything but gradients."""
-        return self.trained + self.frozen + self.optimizer + self.ema
+        """Of one checkpoint, which holds everything but gradients and what is left out."""
+        return self.trained + self.frozen - self.left_out + self.optimizer + self.ema
 
     def lines(self) -> str:
         """`weights 3.4 GB + gradients 3.4 GB + optimizer 6.9 GB + EMA 3.4 GB + frozen parts 0.8 GB`."""
@@ -47,9 +49,10 @@ def memory_estimate(pl_module: LightningModule, optimizers: Iterable[Optimizer])
     frozen = sum(p.nbytes for p in pl_module.parameters() if not p.requires_grad)
     frozen += sum(buffer.nbytes for buffer in pl_module.buffers())
     state = sum(held(list(optimizer.state.values())) for optimizer in optimizers)
-    return MemoryEstimate(
-        trained, frozen, trained, state or sum(map(_to_come, optimizers)), _averages(pl_module, trained)
-    )
+    state = state or sum(map(_to_come, optimizers))
+    base = model_of(pl_module).base
+    left_out = sum(parameter.nbytes for name, parameter in pl_module.named_parameters() if base.holds(name))
+    return MemoryEstimate(trained, frozen, trained, state, _averages(pl_module, trained), left_out)
 
 
 def _to_come(optimizer: Optimizer) -> int:

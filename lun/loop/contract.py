@@ -12,6 +12,7 @@ class TrainingModule(Protocol):
 
     position: Position
     model_ema: Any
+    base: Any
 
     def window_completed(self, examples: int) -> None:
         """Count a completed window of `examples` examples over all ranks, and update the averaged weights."""

@@ -10,6 +10,7 @@ from ldm.errors import Fault
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.read import read_content
 from ldm.files.weights_location import find_weights
+from ldm.models.base_weights import ENTRY
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
@@ -58,7 +59,8 @@ def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
         why = f"the run trains {config['model']['target']}"
         raise Fault("MOD03", f"{run.path} does not draw from captions", why=why, fix="name a run of a diffusion model")
     log.info("reading  %s, by the config of %s", file, run.path)
-    averaged = restore(model, read_content(file).state, str(file), ema)
+    content = read_content(file)
+    averaged = restore(model, content.state, str(file), ema, content.facts.get(ENTRY))
     log.info("weights  %s", "averaged (EMA)" if averaged else "those of the last step")
     weights: Literal["ema", "raw"] = "ema" if averaged else "raw"
     return SampledModel(model, run.name, open_checkpoint(file).sha256(), weights, _pictures(config))

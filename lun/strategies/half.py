@@ -30,7 +30,7 @@ class Mixed(MixedPrecision):
 
 
 class RoundedWeights(Precision):
-    """All weights and gradients in bfloat16, updated in fp32 and rounded at random (`ldm.modules.rounding`).
+    """Weights in bfloat16 but adapters', as gradients; stepped in fp32, rounded at random (`ldm.modules.rounding`).
 
     Autocast stays around it, so that losses, norms and softmax are in fp32; buffers, such as the noise schedule, stay
     what they are. What is drawn follows from (seed, step), so that a resume repeats it and replicas agree.
@@ -42,7 +42,7 @@ class RoundedWeights(Precision):
         self.device = device
 
     def convert_module(self, module: nn.Module) -> nn.Module:
-        for parameter in module.parameters():
+        for parameter in _without_precise(module):
             parameter.data = parameter.data.to(torch.bfloat16)
         return module
 
@@ -65,6 +65,15 @@ class RoundedWeights(Precision):
             generator.manual_seed(key(model.seed, "rounding", model.position.step, index))
             rounded_step(optimizer, generator)
         return result
+
+
+def _without_precise(module: nn.Module) -> Iterator[nn.Parameter]:
+    """The parameters below `module`, without those of parts that say they stay in float32, as adapters do."""
+    if getattr(module, "keeps_float32", False):
+        return
+    yield from module.parameters(recurse=False)
+    for child in module.children():
+        yield from _without_precise(child)
 
 
 def _parameters(module: nn.Module, half: torch.dtype) -> Iterator[nn.Parameter]:

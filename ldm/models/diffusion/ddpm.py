@@ -14,6 +14,7 @@ from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
 from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.models.base import TrainedModel
+from ldm.models.base_weights import BaseWeights
 from ldm.models.diffusion import initial_weights as weights
 from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
@@ -94,7 +95,10 @@ class DDPM(TrainedModel, DrawsPictures):
             return
         parts = self.part_recipes()
         torch.manual_seed(key(self.seed, "initial weights"))
-        self.adopt(weights.restored_networks(parts) if self.resumed else weights.start_networks(parts, self.start()))
+        whole = self.resumed and self.adapter_config is None  # else checkpoints hold what trains, and no base
+        self.adopt(weights.restored_networks(parts) if whole else weights.start_networks(parts, self.start()))
+        if self.adapter_config is not None:
+            self.base = BaseWeights.of(self.disk_parts())
 
     def require_weights(self) -> None:
         """Raise what `configure_model` would, as far as that can be known without reading whole files."""

@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
 from lun.loop.position_callback import FollowPosition
 
@@ -51,6 +52,7 @@ class TinyModule(LightningModule):
         self.accumulate_grad_batches = accumulate
         self.position = Position()
         self.model_ema = None
+        self.base = BaseWeights()
         self.seed = 0
         self.net = nn.Linear(3, 1)
         nn.init.constant_(self.net.weight, 0.5)

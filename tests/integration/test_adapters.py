@@ -1,0 +1,74 @@
+"""Adapters in whole runs: beside a base that is read from a file, resumed to the bit, out into files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.compvis import config_of, random_checkpoint
+from support.equality import differences, final_state
+from support.runs import TINY, load, newest_run
+from torch import Tensor
+
+from ldm.files.write import write_safetensors
+from ldm.keys.averaged import SCALARS
+
+Lun = Callable[..., int]
+KINDS = {"to_q": "LoRA", "to_k": "DoRA", "to_v": "LoHa", "to_out.0": "LoKr", "conv1": "LoRA", "proj_in": "DoRA"}
+RULES = ", ".join(
+    f"{kind}{number}: {{match: 'unet.*{name}', kind: {{target: ldm.adapters.{kind},"
+    " params: {rank: 2, alpha: 1.0, dropout: 0.3}}}"
+    for number, (name, kind) in enumerate(KINDS.items())
+)
+ADAPTED = [
+    f"model.params.adapter_config={{target: ldm.adapters.Adapters, params: {{rules: {{{RULES}}}}}}}",
+    "model.params.cond_stage_trainable=false",
+    "model.params.scheduler_config.params.total_steps=4",
+]
+IN_HALF = "lightning.trainer.precision={target: lun.strategies.precision.Bf16Mixed, params: {frozen_half: true}}"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A whole checkpoint of random weights."""
+    file = tmp_path_factory.mktemp("base") / "sd.safetensors"
+    write_safetensors(file, random_checkpoint(config_of([TINY], pictures)))
+    return file
+
+
+def stored(logs: Path) -> dict[str, Any]:
+    return load(newest_run(logs) / "checkpoints/last.ckpt")
+
+
+def test_checkpoints_hold_adapters_alone_and_two_steps_and_two_more_are_four(
+    lun: Lun, tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs, words = tmp_path / "logs", ["-t", *ADAPTED, IN_HALF, "lightning.trainer.accumulate_grad_batches=2"]
+    assert lun(*words, "--init-from", str(base), "-n", "straight", "lightning.trainer.max_steps=4") == 0
+    straight = final_state(newest_run(logs))
+    assert {name for name in straight["state_dict"] if "adapter" not in name} <= set(SCALARS)
+    assert straight["base"]["given"] == dict.fromkeys(straight["base"]["sha256"], str(base))
+    assert lun(*words, "--init-from", str(base), "-n", "split", "lightning.trainer.max_steps=2") == 0
+    run = newest_run(logs)
+    assert lun("-t", "-r", str(run), "lightning.trainer.max_steps=4", base=False) == 0
+    assert differences(straight, final_state(run)) == []
+
+    other = tmp_path / "other.safetensors"
+    write_safetensors(other, random_checkpoint(config_of([TINY], tmp_path), seed=1))
+    capsys.readouterr()
+    assert lun("-t", "-r", str(run), f"model.params.ckpt_path={other}", base=False) == 2
+    told = capsys.readouterr().err
+    assert "RES05" in told and "another base" in told and str(base) in told and str(other) in told
+
+
+def test_a_base_from_scratch_stays_in_the_checkpoint_and_adapters_stay_precise_on_a_base_in_half(
+    lun: Lun, tmp_path: Path
+) -> None:
+    assert lun("-t", *ADAPTED, "lightning.trainer.max_steps=1", "lightning.trainer.precision=bf16-true") == 0
+    state: dict[str, Tensor] = stored(tmp_path / "logs")["state_dict"]
+    assert "base" not in stored(tmp_path / "logs")
+    assert any(name.startswith("first_stage_model.") for name in state)
+    adapters = [name for name in state if ".adapter." in name and not name.startswith("model_ema.")]
+    assert adapters and all(state[name].dtype == torch.float32 for name in adapters)
+    assert state["first_stage_model.quant_conv.weight"].dtype == torch.bfloat16
