@@ -13,14 +13,15 @@ from torch import Tensor
 from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.errors import Fault
-from ldm.families.facts import Facts
+from ldm.families.facts import NETWORK, Facts
 from ldm.families.path_marks import data_deviation, folder_of_path, path_of_folder
-from ldm.families.record import Family, PipelineLayout
-from ldm.families.registry import family_of, known_families
+from ldm.families.record import Family, OnPath, PipelineLayout
+from ldm.families.registry import family_of
 from ldm.families.sd1 import SD1
 from ldm.families.sdxl import ZEROS
 from ldm.families.stable_diffusion import SCHEDULER
 from ldm.families.text_encoders import Encoder
+from ldm.families.whole_checkpoint import network_folders
 from ldm.files.load import compare, fitted
 from ldm.files.read import read_state_dict
 from ldm.files.size_shards import write_shards
@@ -41,7 +42,7 @@ def read_pipeline(folder: Path) -> Model:
     """The model in the folder of a pipeline, or of one of its networks. Raises `Fault` MOD01 to MOD05."""
     if not (folder / INDEX).is_file():
         return _read_network(folder)
-    state = _read_denoiser(folder)
+    state, config = _read_denoiser(folder)
     family = family_of(state, str(folder))
     state = {UNET + key: value for key, value in state.items()}
     if (folder / "vae").is_dir():
@@ -50,7 +51,7 @@ def read_pipeline(folder: Path) -> Model:
     for encoder in family.encoders:
         if (folder / encoder.folder).is_dir():
             state |= encoder.to_file(find_source(folder / encoder.folder, encoder.folder).read())
-    facts, carried = _facts(folder), folder / CARRIED
+    facts, carried = _facts(folder, family, config), folder / CARRIED
     if carried.is_file():
         state |= read_state_dict(carried) if _holds_tensors(carried) else {}
         facts = replace(facts, exact=True, metadata=read_metadata(carried))
@@ -116,9 +117,11 @@ def read_metadata(file: Path) -> dict[str, str]:
     return dict(safetensors_header(file).get(METADATA, {}))
 
 
-def scheduler_config(facts: Facts, settings: Mapping[str, Any] = SCHEDULER) -> dict[str, Any]:
-    """diffusers' scheduler on the path of a model, with the `settings` of its family's published models."""
-    if other := folder_of_path(facts):
+def scheduler_config(
+    facts: Facts, settings: Mapping[str, Any] = SCHEDULER, on_path: OnPath = folder_of_path
+) -> dict[str, Any]:
+    """diffusers' scheduler on the path of a model, by the `settings` and `on_path` of its family's `PipelineLayout`."""
+    if other := on_path(facts):
         return {"_diffusers_version": version("diffusers"), **other}
     known = {"prediction_type": facts.prediction or "epsilon", **facts.scheduler}
     if known.get("rescale_betas_zero_snr"):
@@ -126,29 +129,30 @@ def scheduler_config(facts: Facts, settings: Mapping[str, Any] = SCHEDULER) -> d
     return {"_diffusers_version": version("diffusers"), **settings, **known}
 
 
-def _read_denoiser(folder: Path) -> State:
-    """The tensors of a pipeline's denoising network, under the names of single files.
+def _read_denoiser(folder: Path) -> tuple[State, Mapping[str, Any]]:
+    """The tensors of a pipeline's denoising network, under the names of single files, and its settings.
 
     Raises `Fault` MOD01 where the folder holds none of a family that is known.
     """
-    networks = {family.network.folder: family.network for family in known_families() if family.network.from_library}
+    networks = network_folders()
     place = next((name for name in networks if (folder / name).is_dir()), SD1.network.folder)
     rename = networks[place].from_library
     assert rename is not None
-    return rename(find_source(folder / place, place).read())
+    return rename(find_source(folder / place, place).read()), read_config(folder / place)
 
 
 def _read_network(folder: Path) -> Model:
     source = find_source(folder, "unet")
     state = compvis_names(source.read(), str(folder))
-    kind = "unet" if any(key.startswith(UNET) for key in state) else "vae"
-    family = family_of(unet_of(state), str(folder)) if kind == "unet" else None
+    kind = NETWORK if any(key.startswith(UNET) for key in state) else "vae"
+    family = family_of(unet_of(state), str(folder)) if kind == NETWORK else None
     return Model(state, family, str(folder), Facts(configs={kind: source.config}))
 
 
-def _facts(folder: Path) -> Facts:
-    names = ("unet", "vae", "text_encoder", "text_encoder_2")
+def _facts(folder: Path, family: Family, network: Mapping[str, Any]) -> Facts:
+    names = ("vae", *(encoder.folder for encoder in family.encoders))
     configs = {name: read_config(folder / name) for name in names if (folder / name).is_dir()}
+    tokenizers = [encoder.tokenizer for encoder in family.encoders]
     stored = read_scheduler(folder)
     zeros = read_json(folder / INDEX).get(ZEROS)
     scheduler = {key: stored[key] for key in (*SCHEDULER, "rescale_betas_zero_snr", "trained_betas") if key in stored}
@@ -159,10 +163,10 @@ def _facts(folder: Path) -> Facts:
     return Facts(
         prediction=prediction,
         scheduler=scheduler,
-        configs=configs,
-        resolution=8 * size if isinstance(size := configs.get("unet", {}).get("sample_size"), int) else None,
+        configs={NETWORK: network, **configs},
+        resolution=8 * size if isinstance(size := network.get("sample_size"), int) else None,
         scale_factor=factor and factor / data_deviation(scheduler),
-        files={name: content for kind in ("tokenizer", "tokenizer_2") for name, content in _files(folder, kind)},
+        files={name: content for kind in tokenizers for name, content in _files(folder, kind)},
         unconditional=None if zeros is None else "zeros" if zeros else "empty caption",
     )
 
@@ -188,7 +192,7 @@ def _write_denoiser(model: Model, folder: Path, how: Storing) -> None:
 
     network = _layout_of(model)[0].network
     assert network.to_library is not None
-    config = model.facts.configs.get(network.folder) or {
+    config = model.facts.configs.get(NETWORK) or {
         **network.settings(model.unet),
         "sample_size": (side(model) or 512) // 8,
     }
@@ -238,7 +242,8 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -
 
 
 def _write_rest(model: Model, folder: Path) -> None:
-    scheduler = scheduler_config(model.facts, _layout_of(model)[1].scheduler)
+    layout = _layout_of(model)[1]
+    scheduler = scheduler_config(model.facts, layout.scheduler, layout.on_path)
     write_json(folder / "scheduler" / "scheduler_config.json", scheduler)
     for name, content in model.facts.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -251,7 +256,7 @@ def _index(model: Model) -> dict[str, Any]:
     index: dict[str, Any] = {
         "_class_name": f"{layout.name}{'Inpaint' if model.inpaints else ''}Pipeline",
         "_diffusers_version": version("diffusers"),
-        "scheduler": ["diffusers", scheduler_config(model.facts, layout.scheduler)["_class_name"]],
+        "scheduler": ["diffusers", scheduler_config(model.facts, layout.scheduler, layout.on_path)["_class_name"]],
         family.network.folder: ["diffusers", family.network.library],
         "vae": ["diffusers", "AutoencoderKL"] if model.first_stage else [None, None],
         "feature_extractor": [None, None],

@@ -11,9 +11,9 @@ from ldm.families.registry import latent_of
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
 from ldm.files.write import Types
-from ldm.keys.split_checkpoint import COND_STAGE, CONDITIONER, FIRST_STAGE, UNET, first_stage_of, parts_in, unet_of
+from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT, UNET, first_stage_of, parts_in, unet_of
 
-NETWORKS = (UNET, FIRST_STAGE, COND_STAGE, CONDITIONER)
+NETWORKS = (UNET, FIRST_STAGE, *TEXT)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Model:
     def foreign_text_encoder(self) -> tuple[str, ...]:
         """The tensors of a text encoder that is not its family's, for which other programs have no place."""
         prefixes = tuple(encoder.prefix for encoder in self.encoders)
-        text = [key for key in self.state if key.startswith((COND_STAGE, CONDITIONER))]
+        text = [key for key in self.state if key.startswith(TEXT)]
         return tuple(key for key in text if not key.startswith(prefixes))
 
     def part(self, prefix: str) -> "Model":

@@ -138,9 +138,15 @@ def remarks(model: Model, to: Layout) -> list[str]:
         )
     elif "UNet" in model.parts and "text encoder" not in model.parts:
         lines.append("there is no text encoder in it: other programs need one from elsewhere")
-    if to == "diffusers" and model.encoders and not model.facts.files:
-        lines.append("there is no tokenizer in it: programs would take an empty one without a word")
+    if to == "diffusers" and (lacking := _without_tokenizer(model)):
+        lines.append(f"there is no {' and no '.join(lacking)} in it: programs would take an empty one without a word")
     return lines
+
+
+def _without_tokenizer(model: Model) -> list[str]:
+    """The folders of tokenizers that a model's text encoders need and that it has no files of."""
+    there = {name.partition("/")[0] for name in model.facts.files}
+    return [encoder.tokenizer for encoder in model.encoders if encoder.tokenizer not in there]
 
 
 def _remarks_on_file(model: Model) -> list[str]:

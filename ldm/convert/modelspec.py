@@ -21,7 +21,7 @@ def metadata_of(model: Model, title: str, date: str) -> dict[str, str]:
     What the file or run it came from says about it stays; what follows from the tensors is written anew. `date` is the
     day and time (ISO 8601) of the weights, not of the writing, so that the same weights give the same bytes.
     """
-    said = {"title": title, "date": date, **_resolution(model)}
+    said = {"title": title, "date": date, **_resolution(model), **_license(model)}
     kept = {key: value for key, value in model.facts.metadata.items() if key != HASH}
     facts = {
         "sai_model_spec": VERSION,
@@ -63,6 +63,12 @@ def unconditional_in(metadata: Mapping[str, str]) -> Unconditional | None:
 def _resolution(model: Model) -> dict[str, str]:
     pixels = side(model)
     return {"resolution": f"{pixels}x{pixels}"} if pixels else {}
+
+
+def _license(model: Model) -> dict[str, str]:
+    """Of the published model, which holds for what is trained from it."""
+    license = model.family.spec(model.unet, model.facts.prediction).license if model.family and model.unet else ""
+    return {"license": license} if license else {}
 
 
 def _prediction(model: Model) -> dict[str, str]:

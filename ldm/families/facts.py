@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from ldm.diffusion.prediction_names import PredictionType
 
+NETWORK = "unet"
+"""Whose settings those of the denoising network are in `Facts.configs`, whatever its folder in a pipeline is called."""
 Unconditional = Literal["zeros", "empty caption"]
 """What stands for no caption, in training and in guidance: zeros, or the encoded empty caption."""
 
@@ -16,7 +18,7 @@ class Facts:
 
     prediction     what the network was trained to predict, in diffusers' words; None where there is no network
     scheduler      settings of diffusers' scheduler that differ from those of every Stable Diffusion
-    configs        settings of diffusers' and transformers' networks, by their folder in a pipeline
+    configs        settings of diffusers' and transformers' networks, by their folder in a pipeline or `NETWORK`
     resolution     side of the pictures that it was trained on, in pixels
     scale_factor   of its latents
     metadata       what the file it came from, or the run that made it, says about it

@@ -27,12 +27,12 @@ def flow_of_folder(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {"use_flow_sigmas": True, "flow_shift": 1.0 if shift is None else float(shift), **beside}
 
 
-def flow_of_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a single file whose metadata says that it predicts a flow."""
+def flow_of_metadata(metadata: Mapping[str, Any], usual: float = 1.0) -> dict[str, Any]:
+    """The same of a single file that predicts a flow; `usual` is the shift where its metadata tells none."""
     try:
-        shift = float(metadata.get(SHIFT, 1.0))
+        shift = float(metadata.get(SHIFT, usual))
     except ValueError:  # another program's
-        shift = 1.0
+        shift = usual
     return {"use_flow_sigmas": True, "flow_shift": shift}
 
 

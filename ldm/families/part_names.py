@@ -3,9 +3,9 @@
 from ldm.files.state import State
 from ldm.keys.split_checkpoint import Parts
 
-TOKENS = ("token_embedding.weight", "embeddings.token_embedding.weight")
+TOKENS = ("token_embedding.weight", "embeddings.token_embedding.weight", "shared.weight")
 
-TEXT_WIDTHS = {768: "CLIP ViT-L", 1024: "OpenCLIP ViT-H", 1280: "OpenCLIP ViT-bigG"}
+TEXT_WIDTHS = {768: "CLIP ViT-L", 1024: "OpenCLIP ViT-H", 1280: "OpenCLIP ViT-bigG", 4096: "T5-XXL"}
 
 
 def text_encoders(cond_stage: State) -> tuple[str, ...]:

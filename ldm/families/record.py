@@ -20,10 +20,14 @@ from ldm.util import Recipe
 
 @dataclass(frozen=True)
 class Spec:
-    """What ModelSpec calls a kind of model, and the side in pixels of the pictures that it makes."""
+    """What ModelSpec calls a kind of model, and the side in pixels of the pictures that it makes.
+
+    license  under which its weights are published and those trained from them are, too; empty where none is carried on
+    """
 
     architecture: str
     resolution: int
+    license: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,7 @@ class Variant:
     specs          by prediction, where that says more than the tensors
     config         the shipped config that builds it, empty where there is none
     inpaints       the network's input holds a mask and what is around it
+    like           whether a network of any size is built like it, where channels do not tell variants apart
     """
 
     title: str
@@ -49,6 +54,7 @@ class Variant:
     specs: Mapping[PredictionType, Spec] = field(default_factory=dict)
     config: str = ""
     inpaints: bool = False
+    like: Callable[[State], bool] = lambda network: True
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +66,7 @@ class Denoiser:
     settings      of a network's tensors, (state) -> parameters
     in_channels   of its input, (state) -> number
     is_public     whether a network has the published widths, so that what shapes do not tell (heads) is known
+    title         what such a network is called, for people
     library       class of `diffusers` in a pipeline's folder, empty where no pipeline holds it
     folder        in a pipeline
     to_library    tensors under the file's names -> under the library's, of which the second argument has all names
@@ -75,13 +82,15 @@ class Denoiser:
     folder: str = ""
     to_library: Callable[[State, State], State] | None = None
     from_library: Callable[[State], State] | None = None
+    title: str = "UNet"
 
 
 @dataclass(frozen=True, eq=False)
 class Latent:
-    """The latents of a family's autoencoder: what the network sees is `scale * z`.
+    """The latents of a family's autoencoder: what the network sees is `scale * (z - shift)`.
 
     scale         of latents to about unit variance
+    shift         of latents to about zero mean
     sample_size   side of the pictures that the autoencoder was trained on, in pixels
     upcasts       the published autoencoder overflows in float16
     architecture  ModelSpec's name for the autoencoder alone
@@ -93,10 +102,12 @@ class Latent:
     architecture: str
     upcasts: bool = False
     remark: str = ""
+    shift: float = 0.0
 
     def config(self, first_stage: State) -> dict[str, Any]:
         """Arguments of `diffusers.AutoencoderKL` for an autoencoder under CompVis' names."""
-        return vae_config(first_stage, self.scale, self.sample_size, self.upcasts)
+        found = vae_config(first_stage, self.scale, self.sample_size, self.upcasts)
+        return found | ({"shift_factor": self.shift} if self.shift else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +131,16 @@ class Guess:
     usual     what the family's models usually predict
     certain   whether all of them do
     measured  (whole state) -> the prediction by the network's numbers and the reason in words; None: unknown
+    shift     of the levels that sampling visits, for networks that predict a flow
     """
 
     usual: PredictionType = "epsilon"
     certain: bool = True
     measured: Callable[[State], tuple[PredictionType, str] | None] | None = None
+    shift: float = 1.0
+
+
+OnPath = Callable[[Facts], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +149,14 @@ class PipelineLayout:
 
     name       of the class without `Pipeline`, as `StableDiffusion`; inpainting variants add `Inpaint`
     scheduler  its settings besides those that `Facts.scheduler` tells, `_class_name` first
+    on_path    (facts) -> all settings of a scheduler for a path other than DDPM's; None for that
     entries    (what stands for no caption) -> further entries of `model_index.json`
     """
 
     name: str
     scheduler: Mapping[str, Any]
     entries: Callable[[Unconditional | None], Mapping[str, Any]]
+    on_path: OnPath = folder_of_path
 
 
 Conditioner = Callable[[State, Sequence[Mapping[str, Any]], Unconditional | None], Recipe]
@@ -186,10 +204,11 @@ class Family:
     pipeline: PipelineLayout | None = None
 
     def variant(self, network: State) -> Variant:
-        """The variant of a network of any size, by the channels of its input; the usual one for any other number."""
+        """The published variant that a network is, else one of its channels that it is built like, else the first."""
+        converted = [variant for variant in self.variants if variant.spec]
         channels = self.network.in_channels(network)
-        alike = (variant for variant in self.variants if variant.spec and variant.in_channels == channels)
-        return next(alike, self.variants[0])
+        alike = (v for v in converted if v.in_channels == channels and v.like(network))
+        return next((v for v in converted if v.matches(network)), next(alike, self.variants[0]))
 
     def spec(self, network: State, prediction: PredictionType | None) -> Spec:
         """ModelSpec's name and the side of the pictures for a network that predicts `prediction`."""

@@ -15,6 +15,7 @@ from ldm.families.sd1 import SD1
 from ldm.families.sd2 import SD2
 from ldm.families.sdxl import SDXL
 from ldm.files.state import State
+from ldm.keys.strangers import looks_like
 
 GROUP = "lun.families"
 SHIPPED = (SD1, SD2, SDXL)
@@ -54,7 +55,8 @@ def family_of(network: State, source: str) -> Family:
         raise Fault(
             "MOD03",
             f"{source} is no {families_in_words()} that is known here",
-            why="its UNet has no cross-attention, or names and shapes of another kind of network",
+            why=looks_like(network)
+            or "its UNet has no cross-attention, or names and shapes of another kind of network",
             fix=known_in_words("and autoencoders alone"),
         )
     if len(matches) > 1:
@@ -85,8 +87,8 @@ def families_in_words() -> str:
 
 def known_in_words(further: str) -> str:
     """All that is known, for messages."""
-    own = "".join(f"{family.title}, " for family in known_families()[len(SHIPPED) :])
-    return f"known are Stable Diffusion 1.x, 2.x and XL base, their inpainting kinds, {own}{further}"
+    families = ", ".join(family.title for family in known_families())
+    return f"known are {families}, their inpainting kinds {further}"
 
 
 @cache

@@ -11,8 +11,8 @@ from ldm.diffusion.prediction_names import prediction_named
 from ldm.families.edm_marks import edm_of_marks, is_edm
 from ldm.families.part_names import named_parts
 from ldm.families.path_marks import path_of_folder
-from ldm.families.record import Variant
-from ldm.families.registry import variant_of
+from ldm.families.record import Denoiser, Variant
+from ldm.families.registry import known_families, variant_of
 from ldm.files.digest import sha256
 from ldm.files.rank_shards import RankShards
 from ldm.files.read import read_outline
@@ -23,8 +23,7 @@ from ldm.keys.split_checkpoint import V_MARKER, Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
 
-SECOND_ENCODER = "text_encoder_2"
-COMPONENTS = ("unet", "vae", "text_encoder", SECOND_ENCODER)
+VAE = "vae"
 STORED_PREDICTION = ("modelspec.prediction_type", "modelspec.predict_key")
 
 
@@ -70,7 +69,7 @@ class WholeCheckpoint:
         """{component: its files}; a single file is the component `""`."""
         if not self.path.is_dir():
             return {"": ComponentFiles((self.path,), {})}
-        folders = [name for name in COMPONENTS if (self.path / name).is_dir()]
+        folders = [name for name in component_folders() if (self.path / name).is_dir()]
         return {name: find_source(self.path, name) for name in folders} or {"": find_source(self.path, "")}
 
     @cached_property
@@ -109,11 +108,8 @@ class WholeCheckpoint:
     def _parts(self, states: Mapping[str, State]) -> Parts:
         if "" in states:
             return split_parts(states[""])
-        encoders = states.get("text_encoder", {})
-        if SECOND_ENCODER in states:
-            both = {"embedders.0.": encoders, "embedders.1.": states[SECOND_ENCODER]}
-            encoders = {prefix + key: value for prefix, state in both.items() for key, value in state.items()}
-        return Parts(states.get("unet", {}), states.get("vae", {}), encoders, {}, {})
+        network = next((states[name] for name in states if name in network_folders()), {})
+        return Parts(network, states.get(VAE, {}), _text(states), {}, {})
 
     def _facts(self) -> Mapping[str, Any]:
         if "" not in self.sources:
@@ -135,6 +131,30 @@ class WholeCheckpoint:
 def open_checkpoint(given: str | Path) -> WholeCheckpoint:
     """The checkpoint at a path or of a hub id. Raises `Fault` MOD01 if there is none."""
     return WholeCheckpoint(str(given), find_weights(given))
+
+
+def network_folders() -> dict[str, Denoiser]:
+    """{folder of a denoising network in a pipeline: one of the networks that lie there}."""
+    return {family.network.folder: family.network for family in known_families() if family.network.from_library}
+
+
+def component_folders() -> list[str]:
+    """All folders of weights that pipelines of known families have."""
+    text = [encoder.folder for family in known_families() for encoder in family.encoders]
+    return list(dict.fromkeys([*network_folders(), VAE, *text]))
+
+
+def _text(states: Mapping[str, State]) -> State:
+    """The text encoders of a pipeline's folders: one under its own names, several under those of a single file."""
+    there = {encoder.folder for family in known_families() for encoder in family.encoders} & states.keys()
+    families = [family for family in known_families() if family.network.folder in states]
+    fitting = [family for family in families if there <= {encoder.folder for encoder in family.encoders}]
+    if not fitting or len(fitting[0].encoders) < 2:
+        return states.get("text_encoder", {})
+    found: State = {}
+    for encoder in fitting[0].encoders:
+        found |= encoder.to_file(states.get(encoder.folder, {}))
+    return split_parts(found).cond_stage
 
 
 def _origin(facts: Mapping[str, Any]) -> str:

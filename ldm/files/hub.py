@@ -12,7 +12,8 @@ from ldm.errors import Fault
 
 HUB_ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w.-]+(?:/[\w.-]+)*))?")
 PIPELINE = (
-    *(f"{part}/*.safetensors" for part in ("unet", "vae", "text_encoder", "text_encoder_2")),
+    *(f"{part}/*.safetensors" for part in ("unet", "transformer", "vae")),
+    *(f"{part}/*.safetensors" for part in ("text_encoder", "text_encoder_2", "text_encoder_3")),
     "diffusion_pytorch_model.safetensors",  # of a component alone
 )
 BESIDE_PIPELINE = ("model_index.json", "config.json", "*/config.json", "*/*.safetensors.index.json", "scheduler/*")

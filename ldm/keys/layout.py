@@ -6,7 +6,9 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.state import State
-from ldm.keys.split_checkpoint import COND_STAGE, CONDITIONER, EMA, FIRST_STAGE, UNET, below
+from ldm.keys.mmdit import mmdit_from_library
+from ldm.keys.split_checkpoint import COND_STAGE, CONDITIONER, EMA, FIRST_STAGE, TEXT, UNET, below
+from ldm.keys.strangers import looks_like
 from ldm.keys.text_encoders import BELOW
 from ldm.keys.unet import compvis_unet_names
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
@@ -20,7 +22,7 @@ def compvis_names(state: State, source: str) -> State:
     It may be one already, or a UNet or an autoencoder alone, as CompVis or diffusers name it.
     Raises `Fault` MOD03 for anything else.
     """
-    if any(key.startswith((UNET, FIRST_STAGE, COND_STAGE, CONDITIONER)) for key in state):
+    if any(key.startswith((UNET, FIRST_STAGE, *TEXT)) for key in state):
         return {_below_text_model(key): value for key, value in state.items()}
     for prefix, names in (("diffusion_model.", UNET), ("vae.", FIRST_STAGE)):
         if part := below(state, prefix):
@@ -31,8 +33,8 @@ def compvis_names(state: State, source: str) -> State:
     raise Fault(
         "MOD03",
         f"{source} is no Stable Diffusion that is known here",
-        why=f"it holds {len(state)} tensors such as {', '.join(sorted(state)[:3])}",
-        fix="known are Stable Diffusion 1.x, 2.x and XL base, their inpainting kinds, UNets and autoencoders alone",
+        why=looks_like(state) or f"it holds {len(state)} tensors such as {', '.join(sorted(state)[:3])}",
+        fix="name a whole model of Stable Diffusion, its denoising network or its autoencoder",
     )
 
 
@@ -96,6 +98,8 @@ def _below(prefix: str, state: State) -> State:
 _ALONE: list[tuple[str, str, Callable[[State], State]]] = [
     ("input_blocks.0.0.weight", UNET, dict),
     ("time_embedding.linear_1.weight", UNET, unet_to_compvis),
+    ("x_embedder.proj.weight", UNET, dict),
+    ("pos_embed.proj.weight", UNET, mmdit_from_library),
     ("encoder.down.0.block.0.conv1.weight", FIRST_STAGE, _compvis_autoencoder),
     ("encoder.down_blocks.0.resnets.0.conv1.weight", FIRST_STAGE, autoencoder_to_compvis),
 ]

@@ -8,11 +8,14 @@ UNET = "model.diffusion_model."
 FIRST_STAGE = "first_stage_model."
 COND_STAGE = "cond_stage_model."
 CONDITIONER = "conditioner."
+TEXT_ENCODERS = "text_encoders."
+TEXT = (COND_STAGE, CONDITIONER, TEXT_ENCODERS)
+"""Whatever is below one of these is a text encoder's; in memory all of them are `cond_stage_model.`."""
 EMA = "model_ema."
 V_MARKER, ZERO_SNR_MARKER = "v_pred", "ztsnr"  # empty tensors by which readers of XL files know
 
-ALSO_KNOWN_AS = {UNET: ("diffusion_model.",), FIRST_STAGE: ("vae.",), COND_STAGE: (CONDITIONER,)}
-UNET_ALONE = ("input_blocks.0.0.weight", "conv_in.weight")
+ALSO_KNOWN_AS = {UNET: ("diffusion_model.",), FIRST_STAGE: ("vae.",), COND_STAGE: (CONDITIONER, TEXT_ENCODERS)}
+UNET_ALONE = ("input_blocks.0.0.weight", "conv_in.weight", "x_embedder.proj.weight", "pos_embed.proj.weight")
 FIRST_STAGE_ALONE = ("decoder.conv_in.weight", "encoder.conv_in.weight")
 COND_STAGE_ALONE = (
     "text_model.",
@@ -20,6 +23,9 @@ COND_STAGE_ALONE = (
     "embeddings.token_embedding.",
     "token_embedding.",
     "embedders.",
+    "shared.weight",
+    "encoder.embed_tokens.",
+    "encoder.block.",
 )
 
 
@@ -78,7 +84,7 @@ def below(state: State, prefix: str) -> State:
 
 def parts_in(state: State) -> dict[str, int]:
     """{part as people call it: its tensors} of what a model under CompVis' names holds."""
-    prefixes = {"UNet": (UNET,), "VAE": (FIRST_STAGE,), "text encoder": (COND_STAGE, CONDITIONER)}
+    prefixes = {"UNet": (UNET,), "VAE": (FIRST_STAGE,), "text encoder": TEXT}
     counts = {name: sum(key.startswith(prefix) for key in state) for name, prefix in prefixes.items()}
     return {name: count for name, count in counts.items() if count}
 

@@ -77,10 +77,12 @@ def _dated(wish: Wish, date: str) -> Wish:
 
 
 def _describe(model: Model) -> None:
+    from ldm.families.facts import NETWORK
+
     kind = model.family.title if model.family else "an autoencoder"
     prediction = f", predicts {model.facts.prediction}" if model.family else ""
     counts = ", ".join(f"{name} {count}" for name, count in model.parts.items())
     public = not model.family or model.family.network.is_public(model.unet)
     log.info("model    %s%s%s (tensors: %s)", "" if public else "built like ", kind, prediction, counts)
-    if not public and not model.facts.configs.get("unet"):
+    if not public and not model.facts.configs.get(NETWORK):
         log.warning("widths of another network than %s: its number of attention heads is assumed", kind)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from ldm.diffusion.prediction_names import LIBRARY_NAMES
-from ldm.families.facts import Facts
+from ldm.families.facts import NETWORK, Facts
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.models.diffusion.latent_scale import library_scale
 from ldm.util import setting_of
@@ -14,7 +14,7 @@ from ldm.util import setting_of
 
 def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     """The facts of `model`; `networks` are those of its `part_recipes` that were built, if only without memory."""
-    configs = {"unet": networks.get("UNet"), "vae": networks.get("first stage")}
+    configs = {NETWORK: networks.get("UNet"), "vae": networks.get("first stage")}
     latent = model if isinstance(model, LatentDiffusion) else None
     scale = library_scale(latent) if latent else {}
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1

@@ -11,6 +11,7 @@ from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.diffusion.masks import RandomRectangles
 from ldm.errors import Fault
+from ldm.families.facts import NETWORK
 from ldm.families.record import Family
 from ldm.families.text_encoders import Encoder
 from ldm.files.load import load_part
@@ -68,7 +69,7 @@ def _require_whole(model: Model) -> Family:
 
 def _unet(model: Model, family: Family) -> Recipe:
     network = family.network
-    stored: Mapping[str, Any] = model.facts.configs.get(network.folder, {})
+    stored: Mapping[str, Any] = model.facts.configs.get(NETWORK, {})
     if stored:
         known = inspect.signature(getattr(diffusers, network.library).__init__).parameters
         stored = {key: value for key, value in stored.items() if key in known}

@@ -25,10 +25,10 @@ def test_a_file_of_xl_that_learnt_an_empty_caption_is_remarked_upon(
     model: Any = SimpleNamespace(
         family=FAMILIES[family],
         usual_unconditional=FAMILIES[family].unconditional,
-        facts=Facts(files={"tokenizer/vocab.json": b"{}"}),
+        facts=Facts(files={"tokenizer/vocab.json": b"{}", "tokenizer_2/vocab.json": b"{}"}),
         parts=("UNet", "VAE", "text encoder"),
         foreign_text_encoder=[],
-        encoders=[object()],
+        encoders=FAMILIES[family].encoders,
         unconditional=unconditional,
     )
     lines = remarks(model, to)

@@ -73,12 +73,12 @@ def test_a_folder_of_a_flow_is_known_by_the_class_of_its_scheduler(tmp_path: Pat
     assert open_checkpoint(tmp_path).describe().prediction == "flow"
 
 
-def test_two_encoders_of_a_folder_are_embedders_0_and_1(tmp_path: Path) -> None:
+def test_two_encoders_of_a_folder_have_the_names_of_a_single_file(tmp_path: Path) -> None:
     parts = open_checkpoint(folder(tmp_path, second=True)).read()
     below = "text_model.embeddings.token_embedding.weight"
     assert {key: value.shape[1] for key, value in parts.cond_stage.items()} == {
-        f"embedders.0.{below}": 768,
-        f"embedders.1.{below}": 1280,
+        f"embedders.0.transformer.{below}": 768,
+        "embedders.1.model.token_embedding.weight": 1280,
     }
 
 
