@@ -13,12 +13,13 @@ from ldm.errors import Fault
 from ldm.families.record import Family, Latent, Variant
 from ldm.families.sd1 import SD1
 from ldm.families.sd2 import SD2
+from ldm.families.sd3 import SD3
 from ldm.families.sdxl import SDXL
 from ldm.files.state import State
 from ldm.keys.strangers import looks_like
 
 GROUP = "lun.families"
-SHIPPED = (SD1, SD2, SDXL)
+SHIPPED = (SD1, SD2, SDXL, SD3)
 _registered: dict[str, Family] = {}
 
 

@@ -1,0 +1,131 @@
+"""The record of Stable Diffusion 3 and 3.5: recognised, described, and in files that diffusers opens."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import AutoencoderKL, SD3Transformer2DModel, StableDiffusion3Pipeline
+from support.small_sd3 import KINDS, MMDIT, VAE16, file_of, model, networks
+from torch import Tensor
+
+from ldm.convert.diffusers_folder import read_pipeline
+from ldm.convert.model_files import Wish, export, remarks
+from ldm.convert.modelspec import metadata_of
+from ldm.errors import Fault
+from ldm.families.registry import family_of, variant_of
+from ldm.families.sd3 import SD3, SD3_MEDIUM, SD35_LARGE, SD35_MEDIUM
+from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.write import write_safetensors
+from ldm.keys.mmdit import mmdit_from_library
+from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, unet_of
+from lun.weights.opening import open_model
+
+VARIANTS = {"medium": SD3_MEDIUM, "3.5 medium": SD35_MEDIUM, "3.5 large": SD35_LARGE}
+FULL: dict[str, dict[str, Any]] = {
+    "medium": {"num_layers": 24, "pos_embed_max_size": 192},
+    "3.5 medium": {"num_layers": 24, "pos_embed_max_size": 384, "dual_attention_layers": list(range(13))},
+    "3.5 large": {"num_layers": 38, "pos_embed_max_size": 192},
+}
+
+
+def full_size(kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The settings of a published network and its tensors under diffusers' names, without memory."""
+    heads = FULL[kind]["num_layers"]
+    config = {"num_attention_heads": heads, "attention_head_dim": 64, "caption_projection_dim": 64 * heads}
+    config |= {"in_channels": 16, "out_channels": 16, "joint_attention_dim": 4096, "pooled_projection_dim": 2048}
+    config |= {"patch_size": 2, "qk_norm": None if kind == "medium" else "rms_norm", "dual_attention_layers": []}
+    config |= FULL[kind]
+    with torch.device("meta"):
+        return config, dict(SD3Transformer2DModel(**config, sample_size=128).state_dict())
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_a_published_network_is_recognised_and_its_settings_follow_from_its_shapes(kind: str) -> None:
+    config, library = full_size(kind)
+    state = mmdit_from_library(library)
+    assert variant_of(state) is variant_of(library) is VARIANTS[kind]
+    assert family_of(state, "a file") is SD3 and SD3.variant(state) is VARIANTS[kind] and SD3.network.is_public(state)
+    assert SD3.network.settings(state) == config
+    bare = {key: value for key, value in state.items() if key != "pos_embed"}
+    assert SD3.network.settings(bare) == config
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_small_network_is_of_the_variant_that_it_is_built_like(kind: str) -> None:
+    state = unet_of(file_of(kind))
+    assert family_of(state, "a file") is SD3 and SD3.variant(state) is VARIANTS[kind]
+    expected = MMDIT | {"qk_norm": None, "dual_attention_layers": []} | KINDS[kind]
+    assert SD3.network.settings(state) == {key: value for key, value in expected.items() if key != "sample_size"} | {
+        "patch_size": 2
+    }
+    assert metadata_of(model(kind), "a", "b")["modelspec.architecture"] == VARIANTS[kind].spec.architecture  # type: ignore[union-attr]
+
+
+def test_a_file_tells_its_licence_path_and_shift() -> None:
+    told = metadata_of(model("medium"), "a", "b")
+    assert "Stability AI Community License" in told["modelspec.license"]
+    assert (told["modelspec.architecture"], told["lun.sampling_shift"]) == ("stable-diffusion-3-medium", "3.0")
+
+
+@pytest.mark.parametrize("kind", ["medium", "3.5 medium"])
+def test_diffusers_opens_the_folder_with_the_same_numbers(kind: str, tmp_path: Path) -> None:
+    export(model(kind), tmp_path / "folder", Wish("diffusers"))
+    tokenizers = {"tokenizer": None, "tokenizer_2": None, "tokenizer_3": None}
+    pipeline = StableDiffusion3Pipeline.from_pretrained(tmp_path / "folder", local_files_only=True, **tokenizers)
+    for name, network in networks(kind).items():
+        own, theirs = network.state_dict(), getattr(pipeline, name).state_dict()
+        assert own.keys() == theirs.keys() and all(torch.equal(own[key], theirs[key]) for key in own), name
+    assert (pipeline.scheduler.config.shift, pipeline.vae.config.shift_factor) == (3.0, 0.0609)
+    assert json.loads((tmp_path / "folder" / "model_index.json").read_text())["tokenizer_3"] == [
+        "transformers",
+        "T5TokenizerFast",
+    ]
+
+
+def test_a_file_comes_out_of_a_folder_as_it_went_in_to_the_byte(tmp_path: Path) -> None:
+    export(model("3.5 medium"), tmp_path / "a.safetensors", Wish("ldm", title="t", date="d"))
+    opened = open_model(str(tmp_path / "a.safetensors")).model
+    assert (opened.family, opened.facts.prediction) == (SD3, "flow_prediction")
+    export(opened.completed(), tmp_path / "folder", Wish("diffusers", title="t", date="d"))
+    export(read_pipeline(tmp_path / "folder"), tmp_path / "b.safetensors", Wish("ldm", title="t", date="d"))
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_a_file_that_says_nothing_of_itself_is_a_flow_with_the_published_shift(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "a.safetensors", file_of("medium", TEXT_ENCODERS))
+    opened = open_model(str(tmp_path / "a.safetensors")).model
+    assert opened.facts.scheduler == {"use_flow_sigmas": True, "flow_shift": 3.0}
+    assert [line for line in remarks(opened, "ldm") if "no text encoder" in line]
+
+
+def test_a_folder_gives_a_model_the_names_of_a_single_file(tmp_path: Path) -> None:
+    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    checkpoint = open_checkpoint(tmp_path / "folder")
+    parts = checkpoint.read()
+    expected = file_of("medium", FIRST_STAGE, UNET)
+    assert {TEXT_ENCODERS + key for key in parts.cond_stage} == expected.keys()
+    assert checkpoint.describe().prediction == "flow" and parts.unet and parts.first_stage
+
+
+def test_the_vae_is_described_without_convolutions_around_a_latent() -> None:
+    config = SD3.latent.config(model("medium").first_stage)
+    assert {key: config[key] for key in VAE16 if key in config} == VAE16
+    assert AutoencoderKL.from_config(config).quant_conv is None
+
+
+def test_a_conditioner_has_the_encoders_that_are_there_and_null_for_the_others() -> None:
+    bundle = file_of("medium", f"{TEXT_ENCODERS}t5xxl.")
+    text = {key.removeprefix(TEXT_ENCODERS): value for key, value in bundle.items() if key.startswith(TEXT_ENCODERS)}
+    params = SD3.conditioner(text, [{"hidden_size": 1}, {"hidden_size": 2}], "empty caption")["params"]
+    assert (params["clip"], params["open_clip"], params["t5"]) == ({"hidden_size": 1}, {"hidden_size": 2}, None)
+
+
+def test_a_query_that_lost_its_key_is_refused_by_name(tmp_path: Path) -> None:
+    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    weights = tmp_path / "folder" / "transformer" / "diffusion_pytorch_model.safetensors"
+    state = networks("medium")["transformer"].state_dict()
+    write_safetensors(weights, {key: value for key, value in state.items() if "blocks.1.attn.to_v.bias" not in key})
+    with pytest.raises(Fault, match=r"blocks.1.attn.to_q.bias comes without"):
+        read_pipeline(tmp_path / "folder")
