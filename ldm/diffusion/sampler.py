@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.guidance import UNGUIDED, Guidance, guided
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import Path, trailing
 from ldm.diffusion.prediction import Prediction
@@ -28,7 +29,7 @@ def sample(
     noise: Tensor,
     *,
     steps: int = 50,
-    guidance: float = 1.0,
+    guidance: Guidance = UNGUIDED,
     eta: float = 0.0,
     scheduler: Scheduler = "ddim",
     generator: torch.Generator | list[torch.Generator] | None = None,
@@ -36,8 +37,7 @@ def sample(
 ) -> Tensor:
     """Samples (b, c, h, w) that start from noise (b, c, h, w); they follow from noise and generator alone.
 
-    guidance   scale of classifier-free guidance (Ho & Salimans 2022, arXiv 2207.12598), 1 is none; it leads away from
-               `uncond`, the conditioning without a caption, and is off where that is None
+    guidance   leads away from `uncond`, the conditioning without a caption, and is off where that is None
     eta        of "ddim" alone: 0 deterministic, 1 as random as DDPM (Song et al. 2021, arXiv 2010.02502, eq. 16)
     scheduler  "ddim", "euler" (Karras et al. 2022, arXiv 2206.00364) or "dpmpp" (DPM-Solver++ 2M, Lu et al. 2022, arXiv
                2211.01095)
@@ -49,31 +49,15 @@ def sample(
     if eta and scheduler != "ddim":
         raise Fault("CFG03", f"eta is {eta} with the scheduler {scheduler}", why="only ddim adds noise", fix="eta=0")
     solver = solver_for(path, prediction, scheduler, steps)
-    predict = guided(network, cond, uncond, guidance)
+    predict = guided(network, cond, uncond, guidance, path, prediction)
     extra: dict[str, Any] = {"eta": eta, "generator": generator} if scheduler == "ddim" else {}
     x = noise.float() * solver.init_noise_sigma
     for t in solver.timesteps:
         x = x if before is None else before(x, t)
         x_t = solver.scale_model_input(x, t).to(noise.dtype)
         level = t.to(noise.device, torch.int64 if path.discrete else torch.float32).expand(len(x_t))
-        output = predict(x_t, path.clock(level))
-        x = solver.step(output.float(), t, x, **extra).prev_sample
+        x = solver.step(predict(x_t, level).float(), t, x, **extra).prev_sample
     return x.to(noise.dtype)
-
-
-def guided(
-    network: Network, cond: Conditioning, uncond: Conditioning | None, guidance: float
-) -> Callable[[Tensor, Tensor], Tensor]:
-    """(x_t, clock) -> output, moved away from the unconditional one by `guidance`; one call gives both."""
-    if uncond is None or guidance == 1.0:
-        return lambda x_t, clock: network(x_t, clock, cond)
-    both = uncond.join(cond)
-
-    def predict(x_t: Tensor, clock: Tensor) -> Tensor:
-        unconditional, conditional = network(torch.cat([x_t, x_t]), torch.cat([clock, clock]), both).float().chunk(2)
-        return unconditional + guidance * (conditional - unconditional)
-
-    return predict
 
 
 def solver_for(path: Path, prediction: Prediction, scheduler: Scheduler, steps: int) -> Any:

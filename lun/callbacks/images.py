@@ -15,7 +15,7 @@ from lun.loop.boundary import AtStepBoundary
 from lun.loop.preserved_state import preserved_state
 from lun.previews.grid import fitted, grid, layout, to_uint8, write
 from lun.previews.options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
-from lun.previews.prompts import Prompts, drawn_at_once, seeds_of
+from lun.previews.prompts import Prompts, drawn_at_once, refined, seeds_of
 from lun.previews.samples import SampleRecord
 from lun.previews.strip import draw_strip
 
@@ -38,7 +38,8 @@ class ImageLogger(AtStepBoundary):
                          captions of batches are then not sampled; a file (one a line, or YAML) is read again each time.
                          Each may say more: `a fox --n blurry --d 7 --l 7.5 --s 30` (negative, seed, guidance, steps)
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
-                         is none), and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
+                         is none), guidance_rescale, guidance_low, guidance_high (`ldm.diffusion.guidance.Guidance`),
+                         and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
                          plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
                          across), use_ema_scope (false: only the raw weights), return_keys (only these pictures)
     """
@@ -204,10 +205,9 @@ class ImageLogger(AtStepBoundary):
         parts, seeds = [], self.seeds
         for few in drawn_at_once(self._drawn, self.max_images):
             said = self._drawn[few[0]].settings
-            how = {
-                "steps": said.get("steps", self._sampling_steps),
-                "guidance": float(said.get("guidance", self._guidance)),
-            }
+            guidance = float(said.get("guidance", self._guidance))
+            how = {"steps": said.get("steps", self._sampling_steps), "guidance": guidance}
+            how |= refined(self._drawn[few[0]], self.options, guidance)
             negatives = [self._drawn[place].settings.get("negative", "") for place in few]
             apart = {"negatives": negatives} if any(negatives) else {}
             texts = [self._drawn[place].text for place in few]

@@ -11,7 +11,7 @@ from lightning.pytorch.plugins.precision import Precision
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.sampler import guided
+from ldm.diffusion.guidance import Guidance, guided
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.ema.tracks import power_tracks
@@ -166,7 +166,8 @@ class Rehearsal:
         with previewing(model), self.precision.forward_context():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             network: Any = model.model
-            predict = guided(network, model.condition_on([""] * count), model.unconditional([""] * count), 2.0)
+            told = model.condition_on([""] * count), model.unconditional([""] * count)
+            predict = guided(network, *told, Guidance(2.0), model.objective.path, model.objective.prediction)
             predict(noise, torch.zeros(count, dtype=torch.int64))
             model.decode(noise)
 

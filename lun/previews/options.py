@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from ldm.diffusion.guidance import Guidance
 from ldm.errors import Fault
+from lun.previews.prompts import REFINED
 
 T = TypeVar("T")
 
@@ -36,8 +38,9 @@ SAMPLED = ("samples", "samples_unscaled", "denoise_row", "progressive_row", "sam
 
 
 def known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as they are. Raises `Fault` CFG03 for a name that neither the image logger nor any model knows."""
-    names = UNDERSTOOD + OWN + PLOTTED
+    """The options as they are. Raises `Fault` CFG03 for a name that neither the image logger nor any model knows, and
+    CFG08 for what would refine a guidance that there is not."""
+    names = UNDERSTOOD + OWN + PLOTTED + REFINED
     for name in options:
         if name not in names:
             close = get_close_matches(str(name), names, 1)
@@ -48,19 +51,29 @@ def known(options: Mapping[str, Any]) -> dict[str, Any]:
                 why=f"it takes: {', '.join(names)}",
                 fix=f"did you mean {close[0]}?" if close else "delete the line",
             )
+    _require_guidance({name: options[name] for name in REFINED if options.get(name) is not None}, options)
     return dict(options)
+
+
+def _require_guidance(refined: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    for name, value in refined.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise Fault("CFG03", f"log_images_kwargs.{name}: expected a number, got {value!r}", where=WHERE)
+    if refined:
+        numbers = {name.removeprefix("guidance_"): value for name, value in refined.items()}
+        Guidance(options.get("unconditional_guidance_scale", 1.0), **numbers)
 
 
 def for_model(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dict[str, Any]:
     """Those options that a model's `log_images` understands; `Fault` CFG03 for a picture that it does not draw."""
     parameters = inspect.signature(log_images).parameters
-    absent = [name for name in PLOTTED if options.get(name) and name not in parameters]
+    absent = [name for name in PLOTTED + REFINED if options.get(name) and name not in parameters]
     if absent:
         raise Fault(
             "CFG03",
             f"this model draws nothing for log_images_kwargs.{absent[0]}",
             where=f"{WHERE}.{absent[0]}",
-            why=f"it takes: {', '.join(name for name in parameters if name in UNDERSTOOD + PLOTTED)}",
+            why=f"it takes: {', '.join(name for name in parameters if name in UNDERSTOOD + PLOTTED + REFINED)}",
             fix="delete the line",
         )
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -15,7 +15,9 @@ from ldm.plain_yaml import parse_yaml
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks.image_logger.params.prompts"
 FIRST_SEED = 42
-PREVIEWED = ("negative", "seed", "guidance", "steps")
+REFINED = ("guidance_rescale", "guidance_low", "guidance_high")
+"""What there is to guidance besides its scale (`ldm.diffusion.guidance.Guidance`)."""
+PREVIEWED = ("negative", "seed", "guidance", *REFINED, "steps")
 """What a prompt of a preview may say: previews have one size and one solver, so that they can be compared."""
 
 KOHYA: Mapping[str, tuple[str, Callable[[str], Any]]] = {
@@ -33,6 +35,9 @@ KINDS: Mapping[str, type] = {
     "height": int,
     "seed": int,
     "guidance": float,
+    "guidance_rescale": float,
+    "guidance_low": float,
+    "guidance_high": float,
     "steps": int,
     "scheduler": str,
 }
@@ -158,7 +163,7 @@ def seeds_of(prompts: Sequence[Prompt]) -> list[int]:
 
 
 def drawn_at_once(prompts: Sequence[Prompt], most: int) -> Iterator[list[int]]:
-    """Places of up to `most` neighbours with the same steps and guidance."""
+    """Places of up to `most` neighbours that are drawn alike."""
     few: list[int] = []
     for place, prompt in enumerate(prompts):
         if few and (len(few) == most or _how(prompts[few[0]]) != _how(prompt)):
@@ -169,8 +174,14 @@ def drawn_at_once(prompts: Sequence[Prompt], most: int) -> Iterator[list[int]]:
         yield few
 
 
-def _how(prompt: Prompt) -> tuple[Any, Any]:
-    return prompt.settings.get("steps"), prompt.settings.get("guidance")
+def _how(prompt: Prompt) -> tuple[Any, ...]:
+    return tuple(prompt.settings.get(name) for name in ("steps", "guidance", *REFINED))
+
+
+def refined(prompt: Prompt, options: Mapping[str, Any], guidance: float) -> dict[str, Any]:
+    """What a prompt says of its guidance besides the scale, else `options`, unless its scale is 1."""
+    given = {**(options if guidance != 1.0 else {}), **prompt.settings}
+    return {name: given[name] for name in REFINED if given.get(name) is not None}
 
 
 def _require_previewable(prompt: Prompt, guidance: float) -> None:
@@ -183,11 +194,12 @@ def _require_previewable(prompt: Prompt, guidance: float) -> None:
                 why="previews have the size of the model and one solver, so that they can be compared over steps",
                 fix=f"leave it out here; python -m lun.sample draws it. A preview takes: {', '.join(PREVIEWED)}",
             )
-    if prompt.settings.get("negative") and prompt.settings.get("guidance", guidance) == 1.0:
+    guiding = [name for name in ("negative", *REFINED) if prompt.settings.get(name)]
+    if guiding and prompt.settings.get("guidance", guidance) == 1.0:
         raise Fault(
             "CFG08",
-            f"the negative of the prompt {prompt.text!r} has no effect",
+            f"the {guiding[0]} of the prompt {prompt.text!r} has no effect",
             where=WHERE,
-            why="it is what guidance leads away from, and a scale of 1 is no guidance",
+            why="it says how guidance leads away, and a scale of 1 is no guidance",
             fix="log_images_kwargs: {unconditional_guidance_scale: 5.0}, or --l 5 behind the prompt",
         )

@@ -53,6 +53,9 @@ def _pictures(group: Any) -> None:
     group.add_argument("--seed", type=_seed, default=42, help="of the first, counting up; -1 draws one (42)")
     group.add_argument("--steps", type=_positive, help="of the solver (the run's, else 50)")
     group.add_argument("--guidance", type=_guidance, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
+    group.add_argument("--guidance-rescale", type=_share, help="0 to 1: spread of the guided output as without (0)")
+    group.add_argument("--guidance-low", type=_guidance, help="guidance only above this sigma / alpha (0)")
+    group.add_argument("--guidance-high", type=_guidance, help="and up to this one (no limit)")
     group.add_argument("--scheduler", help="ddim, euler or dpmpp (ddim)")
     group.add_argument("--size", type=size, help="512 or 512x768, width first (the model's)")
     group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
@@ -83,6 +86,13 @@ def _guidance(text: str) -> float:
     number = float(text)
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0 on")
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return number
 
 

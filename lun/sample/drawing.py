@@ -9,7 +9,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.picture_size import pixels_per_latent
-from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
+from ldm.models.diffusion.preview import previewing, sample_clean
 from lun.sample.pictures import Picture
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -37,14 +37,13 @@ def draw(model: DDPM, batch: Sequence[Picture], dtype: str) -> Tensor:
     """Pictures of the same size and way of drawing: (n, 3, h, w) in about [-1, 1], fp32 on the CPU."""
     first = batch[0]
     step = pixels_per_latent(model)
-    how = Sampling(first.steps, first.guidance, scheduler=first.scheduler)
     with previewing(model):
         with _autocast(model, dtype):
             latents = sample_clean(
                 model,
                 [picture.prompt for picture in batch],
                 [picture.seed for picture in batch],
-                how,
+                first.how,
                 (first.height // step, first.width // step),
                 [picture.negative for picture in batch],
             )

@@ -19,6 +19,7 @@ def parameters(picture: Picture, source: SampledModel) -> str:
         "Steps": picture.steps,
         "Sampler": SAMPLERS[picture.scheduler],
         "CFG scale": f"{picture.guidance:g}",
+        **({"CFG Rescale": f"{picture.guidance_rescale:g}"} if picture.guidance_rescale else {}),
         "Seed": picture.seed,
         "Size": f"{picture.width}x{picture.height}",
         "Model hash": source.sha256[:10],

@@ -15,6 +15,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
 from lun.config.stored import read_stored
+from lun.previews.prompts import REFINED
 from lun.run.build_model import model_of
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
@@ -75,5 +76,6 @@ def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:
         "prompts": params.get("prompts"),
         "steps": options.get("ddim_steps"),
         "guidance": options.get("unconditional_guidance_scale"),
+        **{name: options.get(name) for name in REFINED},
     }
     return {name: value for name, value in said.items() if value is not None}

@@ -6,14 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.sampler import Scheduler, solver_for
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.picture_size import pixels_per_latent
 from ldm.models.diffusion.preview import Sampling
-from lun.previews.prompts import Prompt
+from lun.previews.prompts import REFINED, Prompt
 
-DEFAULTS = {"steps": 50, "guidance": 7.5, "scheduler": "ddim", "negative": ""}
+DEFAULTS = {
+    "steps": 50,
+    "guidance": 7.5,
+    "guidance_rescale": 0.0,
+    "guidance_low": 0.0,
+    "guidance_high": None,
+    "scheduler": "ddim",
+    "negative": "",
+}
 
 
 @dataclass(frozen=True)
@@ -28,11 +37,20 @@ class Picture:
     steps: int
     guidance: float
     scheduler: Scheduler
+    guidance_rescale: float = 0.0
+    guidance_low: float = 0.0
+    guidance_high: float | None = None
+
+    @property
+    def how(self) -> Sampling:
+        """How it is drawn. Raises `Fault` for what cannot be."""
+        refined = {name.removeprefix("guidance_"): getattr(self, name) for name in REFINED}
+        return Sampling(self.steps, Guidance(self.guidance, **refined), scheduler=self.scheduler)
 
     @property
     def alike(self) -> tuple[Any, ...]:
         """What pictures have to share to be drawn at once."""
-        return self.width, self.height, self.steps, self.guidance, self.scheduler
+        return self.width, self.height, self.how
 
 
 def list_pictures(
@@ -53,6 +71,8 @@ def list_pictures(
     pictures = []
     for place, (prompt, copy) in enumerate(copies):
         settings = {**base, **prompt.settings}
+        if settings["guidance"] == 1:  # nothing is left of what the run says of its own guidance
+            settings |= {name: DEFAULTS[name] for name in REFINED if name not in {**given, **prompt.settings}}
         settings["seed"] = settings["seed"] + copy if "seed" in settings else first + place
         pictures.append(Picture(prompt.text, **settings))
     for picture in pictures:
@@ -73,7 +93,7 @@ def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
 
 
 def _require_possible(picture: Picture, model: DDPM) -> None:
-    how = Sampling(picture.steps, picture.guidance, scheduler=picture.scheduler)
+    how = picture.how
     solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
     step = pixels_per_latent(model)
     side = model.image_size * step

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import BetaSchedule, DDPMPath, corrupt
 from ldm.diffusion.prediction import Prediction, target
@@ -114,7 +115,15 @@ def test_ddim_takes_the_steps_that_the_paper_writes(unet: UNet2DConditionModel) 
         return unet(x_t, t, cond.context).sample
 
     drawn = sample(
-        network, PATH, "eps", Conditioning(context), Conditioning(empty), noise, steps=5, guidance=3.0, scheduler="ddim"
+        network,
+        PATH,
+        "eps",
+        Conditioning(context),
+        Conditioning(empty),
+        noise,
+        steps=5,
+        guidance=Guidance(3.0),
+        scheduler="ddim",
     )
     x, alpha_bar = noise.double(), PATH.alphas_cumprod.double()
     with torch.no_grad():

@@ -28,6 +28,7 @@ from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model import Model
 from ldm.convert.model_files import Wish, export
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.rectified_flow import RectifiedFlow
@@ -104,7 +105,7 @@ def told(pipeline: Any, family: Kind) -> tuple[Conditioning, Conditioning]:
 
 
 def ours(network: UNet, cond: Conditioning, uncond: Conditioning, path: DDPMPath, prediction: Prediction) -> Tensor:
-    return sample(network, path, prediction, cond, uncond, noise(), steps=STEPS, guidance=GUIDANCE)
+    return sample(network, path, prediction, cond, uncond, noise(), steps=STEPS, guidance=Guidance(GUIDANCE))
 
 
 def stable_path(zero_terminal_snr: bool = False) -> DDPMPath:
@@ -199,7 +200,14 @@ def test_a_flow_reaches_the_pipeline(tmp_path: Path) -> None:
     pipeline = opened(tmp_path / "folder", "sd1")
     network = UNet(ckpt_path=str(tmp_path / "folder")).eval()
     latents = sample(
-        network, path, "flow", *told(pipeline, "sd1"), noise(), steps=STEPS, guidance=GUIDANCE, scheduler="dpmpp"
+        network,
+        path,
+        "flow",
+        *told(pipeline, "sd1"),
+        noise(),
+        steps=STEPS,
+        guidance=Guidance(GUIDANCE),
+        scheduler="dpmpp",
     )
     theirs = painted(pipeline)
     # Theirs begins short of pure noise and cuts the time that the network is told to a whole number.

@@ -11,6 +11,7 @@ from support.small import UNETS, Kind, model
 from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model_files import Wish, export
 from ldm.diffusion.draws import key
+from ldm.diffusion.guidance import Guidance
 from ldm.models.diffusion.export_facts import facts_of
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
 from ldm.models.diffusion.published import build_published
@@ -33,7 +34,7 @@ def test_latents_are_those_of_the_exported_folders_pipeline(family: Kind, told: 
     built = build_published(read)
     assert facts_of(built, {}).unconditional == read.facts.unconditional == told.get("unconditional")
     with previewing(built):
-        ours = sample_clean(built, ["a cat"] * 2, [5, 6], Sampling(3, 4.0), (8, 16), ["a wet dog", ""])
+        ours = sample_clean(built, ["a cat"] * 2, [5, 6], Sampling(3, Guidance(4.0)), (8, 16), ["a wet dog", ""])
     for latents, seed, negative in zip(ours, [5, 6], ["a wet dog", None], strict=True):
         theirs = pipeline(
             "a cat",

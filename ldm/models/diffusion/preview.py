@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.objective import Network, Objective
 from ldm.diffusion.sampler import Scheduler, sample
 from ldm.errors import Fault
@@ -57,20 +58,19 @@ def previewing(model: PreviewedDiffusion) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How samples are drawn: solver and its steps, guidance scale (1 is none) and, for noise within sampling, eta.
+    """How samples are drawn: solver and its steps, guidance and, for noise within sampling, eta.
 
-    Raises `Fault` CFG03 for a guidance or an eta that is no finite number from 0 on.
+    Raises `Fault` CFG03 for an eta that is no finite number from 0 on.
     """
 
     steps: int = 50
-    guidance: float = 1.0
+    guidance: Guidance = UNGUIDED
     eta: float = 0.0
     scheduler: Scheduler = "ddim"
 
     def __post_init__(self) -> None:
-        for name in ("guidance", "eta"):
-            if not (math.isfinite(value := getattr(self, name)) and value >= 0):
-                raise Fault("CFG03", f"{name}={value} of samples", why="it has to be a finite number from 0 on")
+        if not (math.isfinite(self.eta) and self.eta >= 0):
+            raise Fault("CFG03", f"eta={self.eta} of samples", why="it has to be a finite number from 0 on")
 
 
 def sample_clean(
@@ -95,7 +95,7 @@ def sample_clean(
     shape = (model.channels, *(sides or (model.image_size, model.image_size)))
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]
     noise = torch.stack([torch.randn(shape, generator=generator) for generator in generators]).to(model.device)
-    guided = how.guidance != 1.0
+    guided = not how.guidance.is_none
     return sample(
         network or model.model,
         model.objective.path,

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
@@ -65,8 +66,8 @@ def log_images(model: Pictured, batch: dict[str, Any], count: int, how: Sampling
         if wanted.sample or wanted.plot_denoise_rows:
             drawn = scene.samples(wanted.plot_denoise_rows)
             shown |= drawn if wanted.sample else {"denoise_row": drawn["denoise_row"]}
-        if wanted.plot_unscaled and how.guidance != 1.0:
-            shown["samples_unscaled"] = replace(scene, how=replace(how, guidance=1.0)).samples()["samples"]
+        if wanted.plot_unscaled and not how.guidance.is_none:
+            shown["samples_unscaled"] = replace(scene, how=replace(how, guidance=UNGUIDED)).samples()["samples"]
         if wanted.inpaint:
             shown |= scene.inpainted()
         if wanted.plot_progressive_rows:
@@ -222,9 +223,14 @@ class DrawsPictures:
         plot_denoise_rows: bool = False,
         plot_progressive_rows: bool = False,
         inpaint: bool = False,
+        guidance_rescale: float = 0.0,
+        guidance_low: float = 0.0,
+        guidance_high: float | None = None,
     ) -> dict[str, Tensor]:
-        """Pictures of the first N examples of a batch: see `log_images` of this file, and `Wanted` for the flags."""
-        how = Sampling(ddim_steps, unconditional_guidance_scale, ddim_eta)
+        """Pictures of the first N examples of a batch: see `log_images` of this file, `Wanted` for the flags, and
+        `ldm.diffusion.guidance.Guidance`."""
+        guidance = Guidance(unconditional_guidance_scale, guidance_rescale, guidance_low, guidance_high)
+        how = Sampling(ddim_steps, guidance, ddim_eta)
         wanted = Wanted(
             sample,
             plot_reconstruction,
@@ -243,10 +249,14 @@ class DrawsPictures:
         steps: int = 50,
         guidance: float = 1.0,
         negatives: Sequence[str] = (),
+        guidance_rescale: float = 0.0,
+        guidance_low: float = 0.0,
+        guidance_high: float | None = None,
     ) -> Tensor:
         """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1].
 
         negatives  a caption for each that guidance leads away from, by default the empty one
         """
+        how = Sampling(steps, Guidance(guidance, guidance_rescale, guidance_low, guidance_high))
         with previewing(self):
-            return self.decode(sample_clean(self, prompts, seeds, Sampling(steps, guidance), negatives=negatives))
+            return self.decode(sample_clean(self, prompts, seeds, how, negatives=negatives))

@@ -8,10 +8,11 @@ from diffusers import DDIMScheduler
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.guidance import Guidance, guided
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import DDPMPath, column, ddim_timesteps, trailing
 from ldm.diffusion.prediction import Prediction, target
-from ldm.diffusion.sampler import Scheduler, guided, sample
+from ldm.diffusion.sampler import Scheduler, sample
 from ldm.errors import Fault
 
 NOISE = torch.randn(2, 1, 3, 3, generator=torch.Generator().manual_seed(0))
@@ -157,13 +158,13 @@ def test_guidance_moves_away_from_the_unconditional_output() -> None:
         assert cond.context is not None
         return cond.context[:, :, :, None] * torch.full_like(x_t, 2.0) + 1  # 1 without, 3 with the caption
 
-    predict = guided(network, COND, UNCOND, 5.0)
+    predict = guided(network, COND, UNCOND, Guidance(5.0), PATH, "eps")
     assert predict(NOISE, torch.tensor([4, 4])).unique().tolist() == [1 + 5 * (3 - 1)]
 
 
 def test_guidance_takes_one_call_a_step_for_both() -> None:
     network = Recording()
-    sample(network, PATH, "eps", COND, UNCOND, NOISE, steps=3, guidance=2.0)
+    sample(network, PATH, "eps", COND, UNCOND, NOISE, steps=3, guidance=Guidance(2.0))
     assert len(network.calls) == 3
     x_t, t, cond = network.calls[0]
     assert torch.equal(x_t[:2], x_t[2:])
@@ -175,7 +176,7 @@ def test_guidance_takes_one_call_a_step_for_both() -> None:
 @pytest.mark.parametrize(("uncond", "guidance"), [(None, 5.0), (UNCOND, 1.0)])
 def test_without_guidance_the_network_sees_the_caption_alone(uncond: Conditioning | None, guidance: float) -> None:
     network = Recording()
-    sample(network, PATH, "eps", COND, uncond, NOISE, steps=2, guidance=guidance)
+    sample(network, PATH, "eps", COND, uncond, NOISE, steps=2, guidance=Guidance(guidance))
     assert len(network.calls[0][0]) == 2
     assert network.calls[0][2] is COND
 
@@ -212,7 +213,7 @@ def test_a_generator_for_each_example_makes_its_sample_independent_of_the_batch(
 
 def test_a_network_in_half_precision_sees_and_gives_its_own_dtype() -> None:
     network = Recording()
-    drawn = sample(network, PATH, "eps", COND, UNCOND, NOISE.bfloat16(), steps=3, guidance=2.0)
+    drawn = sample(network, PATH, "eps", COND, UNCOND, NOISE.bfloat16(), steps=3, guidance=Guidance(2.0))
     assert network.calls[0][0].dtype == torch.bfloat16
     assert drawn.dtype == torch.bfloat16
 

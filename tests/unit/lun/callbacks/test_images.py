@@ -450,3 +450,36 @@ def test_a_prompt_says_itself_how_it_is_drawn(tmp_path):
     trainer, model = SimpleNamespace(precision_plugin=SimpleNamespace(forward_context=nullcontext)), Asked()
     assert logger._sample(trainer, model).shape == (2, 3, 8, 8)
     assert model.asked == [(["a fox"], [7], 3, 5.0, ["blurry"]), (["an owl"], [43], 2, 1.0, [])]
+
+
+def test_guidance_is_refined_by_the_options_or_the_prompt_but_where_a_prompt_has_none(tmp_path):
+    class Asked(Painter):
+        def sample_prompts(self, prompts, seeds, steps, guidance, **refined):
+            self.asked.append((prompts, guidance, refined))
+            return torch.zeros(len(prompts), 3, 8, 8)
+
+    file = tmp_path / "p.yaml"
+    file.write_text("- a\n- {prompt: b, guidance_rescale: 0.2}\n- {prompt: c, guidance: 1}\n")
+    options = {"unconditional_guidance_scale": 5.0, "guidance_rescale": 0.7, "guidance_high": 6, "use_ema_scope": False}
+    logger = ImageLogger(prompts=str(file), log_images_kwargs=options)
+    trainer, model = SimpleNamespace(precision_plugin=SimpleNamespace(forward_context=nullcontext)), Asked()
+    logger._sample(trainer, model)
+    assert model.asked == [
+        (["a"], 5.0, {"guidance_rescale": 0.7, "guidance_high": 6}),
+        (["b"], 5.0, {"guidance_rescale": 0.2, "guidance_high": 6}),
+        (["c"], 1.0, {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"guidance_rescale": 0.7}, "CFG08"),
+        ({"unconditional_guidance_scale": 5.0, "guidance_rescale": 2.0}, "CFG03"),
+        ({"unconditional_guidance_scale": 5.0, "guidance_high": "6"}, "CFG03"),
+    ],
+)
+def test_a_guidance_that_cannot_be_is_refused_at_the_start(options, fault):
+    with pytest.raises(Fault) as caught:
+        ImageLogger(log_images_kwargs=options)
+    assert caught.value.id == fault

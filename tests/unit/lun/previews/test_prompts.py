@@ -80,6 +80,13 @@ def test_what_a_preview_cannot_do_is_refused_by_name(line: str, guidance: float,
     assert told in caught.value.what
 
 
+def test_what_refines_no_guidance_is_refused_by_name(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.yaml", "- {prompt: a fox, guidance_low: 0.3}\n")
+    assert Prompts(str(file), 5.0).current[0].settings == {"guidance_low": 0.3}
+    with pytest.raises(Fault, match="the guidance_low of the prompt 'a fox' has no effect"):
+        Prompts(str(file), 1.0)
+
+
 def test_prompts_that_say_how_are_drawn_apart() -> None:
     prompts = [Prompt("a", {}), Prompt("b", {}), Prompt("c", {"steps": 3}), Prompt("d", {"steps": 3}), Prompt("e", {})]
     assert list(drawn_at_once(prompts, 4)) == [[0, 1], [2, 3], [4]]

@@ -9,7 +9,14 @@ from lun.sample.arguments import build, parse
 
 NUMBERS = [action for action in build()._actions if action.type is not None]
 NONSENSE = ["nan", "inf", "-inf", "-2", "-0.5", "1e999", "", " ", "x", "0x10", "1" * 5000]
-SOUND = {"--seed": ["-1", "0", "12"], "--guidance": ["0", "1", "7.5"], "--size": ["512", "512x768"]}
+SOUND = {
+    "--seed": ["-1", "0", "12"],
+    "--guidance": ["0", "1", "7.5"],
+    "--guidance-rescale": ["0", "0.7", "1"],
+    "--guidance-low": ["0", "0.28"],
+    "--guidance-high": ["5.42"],
+    "--size": ["512", "512x768"],
+}
 
 
 def test_the_flags_with_numbers_are_known() -> None:

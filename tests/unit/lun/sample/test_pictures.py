@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from support.models import tiny_model
 
+from ldm.diffusion.guidance import Guidance
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from lun.previews.prompts import Prompt
@@ -36,6 +37,19 @@ def test_a_prompts_setting_wins_over_the_lines_and_that_over_the_runs(model: Lat
     assert [p.steps for p in listed(model, "--steps 7", own, Prompt("b", {}), steps=25)] == [3, 7]
     found = listed(model, "", guidance=3.0, prompts=["x"])[0]
     assert (found.steps, found.guidance, found.width, found.height) == (50, 3.0, 8, 8)
+
+
+def test_guidance_is_refined_by_prompt_line_or_run_and_not_where_there_is_none(model: LatentDiffusion) -> None:
+    line = "--guidance 4 --guidance-rescale 0.7 --guidance-high 5"
+    first, second = listed(model, line, Prompt("a", {}), Prompt("b", {"guidance_rescale": 0.2}))
+    assert first.how.guidance == Guidance(4.0, 0.7, high=5.0) and second.how.guidance == Guidance(4.0, 0.2, high=5.0)
+    assert first.alike != second.alike
+    (of_run,) = listed(model, "", Prompt("a", {}), guidance=3.0, guidance_low=0.3)
+    assert of_run.how.guidance == Guidance(3.0, low=0.3)
+    (unguided,) = listed(model, "--guidance 1", Prompt("a", {}), guidance=3.0, guidance_low=0.3)
+    assert unguided.how.guidance == Guidance()
+    with pytest.raises(Fault, match="no effect without guidance"):
+        listed(model, "--guidance 1 --guidance-rescale 0.7")
 
 
 def test_a_batch_holds_neighbours_that_are_drawn_alike(model: LatentDiffusion) -> None:
