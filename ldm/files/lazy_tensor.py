@@ -1,9 +1,7 @@
 """A tensor of which a process holds runs of elements, in memory or on disk; it is put together when it is needed."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,25 +11,6 @@ from torch import Tensor
 from ldm.torch_internals import as_a_plain_tensor, tensor_without_memory, writes_into_its_arguments
 
 LARGE = 1 << 16  # bytes from which a tensor that every rank holds is worth sharing out
-_LEFT_SPREAD: ContextVar[bool] = ContextVar("left_spread", default=False)
-
-
-@contextmanager
-def left_spread() -> Iterator[None]:
-    """Within it, states of a model whose weights lie on several ranks are of `LazyShardedTensor`s, on all.
-
-    Without it such states are whole, and rank 0's alone.
-    """
-    token = _LEFT_SPREAD.set(True)
-    try:
-        yield
-    finally:
-        _LEFT_SPREAD.reset(token)
-
-
-def is_left_spread() -> bool:
-    """Whether whoever asks for a state wants each rank's own part of it."""
-    return _LEFT_SPREAD.get()
 
 
 class Elements(Protocol):

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import torch
-from torch import nn
-
-_META_INIT: ContextVar[bool] = ContextVar("meta_init", default=False)
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 
 @contextmanager
@@ -17,25 +15,24 @@ def meta_init() -> Iterator[None]:
     Buffers that are not stored (positions, schedules) are real, because they would never be filled. Building Stable
     Diffusion takes a second so, and most of a minute if it draws random weights that are replaced at once.
     """
-    register = nn.Module.register_parameter
-
-    def without_memory(self: nn.Module, name: str, param: nn.Parameter | None) -> None:
-        if param is not None and not param.is_meta:
-            param = nn.Parameter(param.data.to("meta"), requires_grad=param.requires_grad)
-        register(self, name, param)
-
-    token = _META_INIT.set(True)
-    nn.Module.register_parameter = without_memory  # type: ignore[method-assign]
+    hook = register_module_parameter_registration_hook(_without_memory)  # type: ignore[arg-type]  # may replace
     try:
         yield
     finally:
-        nn.Module.register_parameter = register  # type: ignore[method-assign]
-        _META_INIT.reset(token)
+        hook.remove()
 
 
 def is_meta_init() -> bool:
-    """Whether a module that is being built should leave its weights alone."""
-    return _META_INIT.get()
+    """Whether a module that is built here and now gets parameters without memory, and so leaves its weights alone."""
+    asked = nn.Module()
+    asked.register_parameter("weight", nn.Parameter(torch.empty(0)))
+    return next(asked.parameters()).is_meta
+
+
+def _without_memory(module: nn.Module, name: str, parameter: Tensor) -> nn.Parameter | None:
+    if parameter.is_meta:
+        return None  # as it is
+    return nn.Parameter(parameter.data.to("meta"), requires_grad=parameter.requires_grad)
 
 
 def give_memory(module: nn.Module) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ldm.errors import Fault
-from ldm.files.lazy_tensor import left_spread
 from lun.callbacks.checkpointing import Checkpoint
 from lun.checkpoints.atomic import AtomicIO
 from lun.checkpoints.checkpoint_files import size_on_disk
 from lun.checkpoints.memory_estimate import amount, memory_estimate
-from lun.checkpoints.saving import run_directory
+from lun.checkpoints.saving import as_shards, run_directory
 from lun.loop.contract import step_of
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ class DiskSpace(Callback):
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        with left_spread():  # sizes are the same, and nothing has to be gathered for them
+        with as_shards(trainer):  # sizes are the same, and nothing has to be gathered for them
             size = memory_estimate(pl_module, trainer.optimizers).checkpoint
         if isinstance(trainer.strategy.checkpoint_io, AtomicIO):
             trainer.strategy.checkpoint_io.expected = size

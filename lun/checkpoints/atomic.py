@@ -14,7 +14,6 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
-from ldm.files.lazy_tensor import is_left_spread
 from ldm.files.rank_shards import RankShards, with_tensors
 from ldm.files.read import read_torch
 from ldm.files.replacing import flush_file, is_leftover, move_into_place, unfinished
@@ -52,20 +51,26 @@ class AtomicIO(TorchCheckpointIO):
     ) -> None:
         """Write `checkpoint` to `path`; on any error the old file stays as it was and nothing is left behind.
 
-        Where states are left spread (`ldm.files.lazy_tensor`) all ranks call it and each writes its own part into a
-        folder beside `path`; the file that names the folder is moved to its place when all of them are on disk.
         Raises OSError or RuntimeError (torch's zip writer hides a full disk in one) if the file cannot be written, and
         `Fault` RES04 if it could not be read again.
         """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if is_left_spread():
-            with shards_beside(path, checkpoint, lambda: self._require_space(path.parent)) as small:
-                if own_rank() == 0:
-                    self._replace(small, path)
-        else:
-            self._require_space(path.parent)
-            self._replace(checkpoint, path)
+        self._require_space(path.parent)
+        self._replace(checkpoint, path)
+        remove_unnamed(path.parent, of=path.name)
+
+    def save_shards(self, checkpoint: dict[str, Any], path: str | os.PathLike[str]) -> None:
+        """As `save_checkpoint`, called by all ranks, each with what it holds (`ldm.files.lazy_tensor`). Collective.
+
+        Each writes its own part into a folder beside `path`; the file that names the folder is moved to its place when
+        all of them are on disk.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with shards_beside(path, checkpoint, lambda: self._require_space(path.parent)) as small:
+            if own_rank() == 0:
+                self._replace(small, path)
         if own_rank() == 0:
             remove_unnamed(path.parent, of=path.name)
 

@@ -2,7 +2,7 @@
 
 import logging
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
@@ -11,7 +11,6 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.utils import get_total_norm
 
 from ldm.errors import Fault
-from ldm.files.lazy_tensor import left_spread
 from ldm.shell import quoted
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers
 from lun.loop.lightning_internals import dump_checkpoint, trainer_of
@@ -69,7 +68,7 @@ def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | N
     """
     path = Path(trainer.strategy.broadcast(str(path)))
     failure: OSError | RuntimeError | None = None
-    with left_spread() if _in_parts(trainer) else nullcontext():
+    with as_shards(trainer) if _in_parts(trainer) else nullcontext():
         checkpoint = dump_checkpoint(trainer)
         try:
             trainer.strategy.save_checkpoint(checkpoint, path)
@@ -77,6 +76,13 @@ def write_checkpoint(trainer: Trainer, path: Path) -> OSError | RuntimeError | N
             failure = error
     reason = trainer.strategy.broadcast(None if failure is None else cause(failure))
     return failure if failure is not None or reason is None else OSError(reason)
+
+
+def as_shards(trainer: Trainer) -> AbstractContextManager[None]:
+    """Within it, states of what lies on several ranks are on each what it holds (`lun.strategies`); nothing is sent."""
+    states = getattr(trainer.strategy, "states", None)
+    shards: AbstractContextManager[None] = nullcontext() if states is None else states.as_shards()
+    return shards
 
 
 def _in_parts(trainer: Trainer) -> bool:

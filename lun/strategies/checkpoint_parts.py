@@ -1,19 +1,40 @@
 """Checkpoints in parts: what a rank that holds everything writes of it, and who calls the writer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.strategies.strategy import Strategy
 from torch import Tensor, distributed, nn
 
-from ldm.files.lazy_tensor import is_left_spread, share
+from ldm.files.lazy_tensor import share
 from ldm.files.rank_shards import replaced
 
 
-def save(strategy: Strategy, checkpoint: dict[str, Any], path: str | Path, options: Any) -> None:
-    """Let rank 0 write the checkpoint or, where states are `left_spread`, every rank its part of it."""
-    if is_left_spread():
-        strategy.checkpoint_io.save_checkpoint(checkpoint, path, options)
+class StateDicts:
+    """How a strategy gives states of what lies on several ranks: whole and rank 0's alone, or as shards, on all.
+
+    A shard is a `LazyShardedTensor` of what this rank holds. `sharded` says which is asked for at the moment.
+    """
+
+    def __init__(self) -> None:
+        self.sharded = False
+
+    @contextmanager
+    def as_shards(self) -> Iterator[None]:
+        """Within it, states are sharded."""
+        self.sharded = True
+        try:
+            yield
+        finally:
+            self.sharded = False
+
+
+def save(strategy: Any, checkpoint: dict[str, Any], path: str | Path, options: Any) -> None:
+    """Let rank 0 write the checkpoint or, where the strategy's states are sharded, every rank its part of it."""
+    if strategy.states.sharded:
+        strategy.checkpoint_io.save_shards(checkpoint, path)
     else:
         Strategy.save_checkpoint(strategy, checkpoint, path, options)
 

@@ -9,7 +9,6 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from ldm.files.lazy_tensor import is_left_spread
 from lun.strategies import checkpoint_parts
 from lun.strategies.shares import Shares
 
@@ -57,6 +56,7 @@ class DDP(DDPStrategy):
             **{_SYNC_BUFFERS: False},
         )
         self.saves_in_parts = save_distributed_checkpoint
+        self.states = checkpoint_parts.StateDicts()
 
     def configure_ddp(self) -> None:
         """A model whose optimizers take turns leaves the parameters of the other one unused, and says so."""
@@ -67,17 +67,17 @@ class DDP(DDPStrategy):
     @property
     def ema_source(self) -> Shares:
         """What the EMA of this rank averages."""
-        return Shares(self.lightning_module)
+        return Shares(self.lightning_module, self.states)
 
     # Checkpoints: one ordinary file, or the ranks' parts of it
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         state = super().lightning_module_state_dict()
-        return checkpoint_parts.share_of_parameters(self.lightning_module, state) if is_left_spread() else state
+        return checkpoint_parts.share_of_parameters(self.lightning_module, state) if self.states.sharded else state
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         state = super().optimizer_state(optimizer)
-        whole: dict[str, Any] = checkpoint_parts.share_of(state) if is_left_spread() else state
+        whole: dict[str, Any] = checkpoint_parts.share_of(state) if self.states.sharded else state
         return whole
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:

@@ -77,6 +77,7 @@ class DeepSpeed(DeepSpeedStrategy):
         self.config.setdefault("train_micro_batch_size_per_gpu", 1)  # said in DeepSpeed's own logs alone
         self.untested_allowed = zero_allow_untested_optimizer
         self.saves_in_parts = save_distributed_checkpoint
+        self.states = checkpoint_parts.StateDicts()
         self._groups: zero_checkpoint.Groups = []
 
     @classmethod
@@ -144,7 +145,7 @@ class DeepSpeed(DeepSpeedStrategy):
         super().init_deepspeed()
         self._forward_redirection = InsideEngine(self.precision_plugin)
         self.precision_plugin.loss_scaler = getattr(self.model.optimizer, "loss_scaler", None)
-        self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device)
+        self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device, self.states)
 
     @property
     def ema_source(self) -> Partitions:

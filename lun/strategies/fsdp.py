@@ -66,6 +66,7 @@ class FSDP(ModelParallelStrategy):
         self.cpu_offload = cpu_offload
         self.shard_size = shard_size
         self.saves_in_parts = save_distributed_checkpoint
+        self.states = checkpoint_parts.StateDicts()
 
     # Start
 
@@ -170,7 +171,7 @@ class FSDP(ModelParallelStrategy):
     @property
     def ema_source(self) -> shards.ShardedParameters:
         """What the EMA averages."""
-        return shards.ShardedParameters(self.lightning_module)
+        return shards.ShardedParameters(self.lightning_module, self.states)
 
     # Checkpoints: those of one process. Weights are restored before they are sharded, optimizers after.
 
@@ -184,11 +185,11 @@ class FSDP(ModelParallelStrategy):
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
         shards.let_go_of_whole(self.lightning_module)
-        return shards.module_state(self.lightning_module)
+        return shards.module_state(self.lightning_module, self.states.sharded)
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         inner = optimizer.optimizer if isinstance(optimizer, LightningOptimizer) else optimizer
-        return shards.optimizer_state(inner)
+        return shards.optimizer_state(inner, self.states.sharded)
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
         checkpoint_parts.save(self, checkpoint, filepath, storage_options)

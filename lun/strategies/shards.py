@@ -10,15 +10,16 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ldm.ema.model_weights import LocalParameters
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
-from lun.strategies.checkpoint_parts import share_of_parameters
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between
+from lun.strategies.checkpoint_parts import StateDicts, share_of_parameters
 
 
 class ShardedParameters:
     """What an EMA averages: this rank's parts of the parameters that train, under the names of the whole ones."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, states: StateDicts | None = None) -> None:
         self._module = module
+        self._states = states or StateDicts()
         self._parameters = LocalParameters(module)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -29,7 +30,7 @@ class ShardedParameters:
 
     def whole(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         like = self._sharded()
-        if is_left_spread():
+        if self._states.sharded:
             return {name: lazy_shard(part, like[name]) for name, part in parts.items()}
         return whole_on_first_rank({name: _joined(part, like[name]) for name, part in parts.items()})
 
@@ -53,10 +54,10 @@ def let_go_of_whole(module: nn.Module) -> None:
             part.reshard()
 
 
-def module_state(module: nn.Module) -> dict[str, Tensor]:
-    """A module's state as without shards, on rank 0; with what each rank holds where states are `left_spread`."""
+def module_state(module: nn.Module, sharded: bool = False) -> dict[str, Tensor]:
+    """A module's state: whole, on rank 0, or `sharded`, on each rank what it holds. Collective."""
     state = module.state_dict()
-    if not is_left_spread():
+    if not sharded:
         return whole_on_first_rank(state)
     held = {name: lazy_shard(value.to_local(), value) for name, value in state.items() if isinstance(value, DTensor)}
     frozen = share_of_parameters(module, {name: value for name, value in state.items() if name not in held})
@@ -112,15 +113,12 @@ def cut(whole: Tensor, like: DTensor) -> DTensor:
     return cast(DTensor, _joined(part.clone(), like).to(like.device))
 
 
-def optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's state as without shards, on rank 0; empty on the other ranks. Collective.
-
-    Where states are `left_spread`, with what each rank holds, on all of them.
-    """
+def optimizer_state(optimizer: Optimizer, sharded: bool = False) -> dict[str, Any]:
+    """An optimizer's state: whole, on rank 0, or `sharded`, on each rank what it holds. Collective."""
     stored = optimizer.state_dict()
     named = {(index, key): v for index, entry in stored["state"].items() for key, v in entry.items()}
     tensors = {str(place): value for place, value in named.items() if isinstance(value, DTensor)}
-    if is_left_spread():
+    if sharded:
         whole: Mapping[str, Tensor] = {
             place: lazy_shard(tensor.to_local(), tensor) for place, tensor in tensors.items()
         }

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ldm.ema.model_weights import LocalParameters
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, is_left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run
+from lun.strategies.checkpoint_parts import StateDicts
 
 
 class Shares:
@@ -18,7 +19,8 @@ class Shares:
     its averages to all, and afterwards its raw weights, which are the same everywhere.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, states: StateDicts | None = None) -> None:
+        self._states = states or StateDicts()
         self._parameters = LocalParameters(module)
         self._rank = distributed.get_rank()
         sizes = {name: tensor.numel() for name, tensor in self._all()}
@@ -37,7 +39,7 @@ class Shares:
         distributed.all_gather_object(dtypes_by_rank, {name: part.dtype for name, part in parts.items()})
         for each in dtypes_by_rank:
             dtypes |= each
-        if is_left_spread():
+        if self._states.sharded:
             return {name: self._left(name, like.shape, dtypes[name], parts) for name, like in self._all()}
         gathered: dict[str, Tensor] = {}
         for name, like in self._all():

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import distributed, nn
@@ -42,9 +43,9 @@ def cost(parameters: int, folder: str) -> dict[str, Row]:
     from torch.distributed.fsdp import fully_shard
 
     from ldm.ema.lit_ema import LitEma
-    from ldm.files.lazy_tensor import is_left_spread, left_spread
     from lun.checkpoints.atomic import AtomicIO
     from lun.strategies import shards
+    from lun.strategies.checkpoint_parts import StateDicts
 
     layers = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(parameters * 1_000_000 // WIDTH**2)]
     module = nn.Sequential(*layers)
@@ -55,18 +56,27 @@ def cost(parameters: int, folder: str) -> dict[str, Row]:
     module(torch.randn(4, WIDTH)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-    ema = LitEma(shards.ShardedParameters(module))
+    states = StateDicts()
+    ema = LitEma(shards.ShardedParameters(module, states))
+
+    def state() -> dict[str, Any]:
+        weights = shards.module_state(module, states.sharded) | ema.state_dict()
+        return {
+            "state_dict": weights,
+            "global_step": 1,
+            "optimizer_states": [shards.optimizer_state(optimizer, states.sharded)],
+        }
 
     def save(writer: AtomicIO, path: Path) -> None:
-        state = {"state_dict": shards.module_state(module) | ema.state_dict(), "global_step": 1}
-        state["optimizer_states"] = [shards.optimizer_state(optimizer)]
-        if is_left_spread() or distributed.get_rank() == 0:
-            writer.save_checkpoint(state, path)
+        whole = state()
+        if distributed.get_rank() == 0:
+            writer.save_checkpoint(whole, path)
         distributed.barrier()
 
     def save_in_parts(writer: AtomicIO, path: Path) -> None:
-        with left_spread():
-            save(writer, path)
+        with states.as_shards():
+            writer.save_shards(state(), path)
+        distributed.barrier()
 
     writer, rows = AtomicIO(), {"gathered on rank 0": [], "in parts": []}
     for turn in range(REPEATS + 1):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.ranks import Ranks
 
-from ldm.files.lazy_tensor import left_spread, share
+from ldm.files.lazy_tensor import share
 from ldm.files.read import read_state_dict
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers, unreadable
 
@@ -51,5 +51,4 @@ def save_for_ever(path: str) -> None:
         whole = {name: torch.full((SIZE,), float(step)) for name in ("a", "b")}
         rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         state = {name: share(tensor, rank, world_size) for name, tensor in whole.items()}
-        with left_spread():
-            writer.save_checkpoint({"state_dict": state | {"step": torch.tensor(step)}, "global_step": step}, path)
+        writer.save_shards({"state_dict": state | {"step": torch.tensor(step)}, "global_step": step}, path)

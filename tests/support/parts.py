@@ -4,7 +4,7 @@ from pathlib import Path
 
 from support.runs import load
 
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run
 from ldm.files.rank_shards import replaced
 from lun.checkpoints.atomic import AtomicIO
 
@@ -16,7 +16,6 @@ def put_in_parts(path: Path) -> Path:
         lambda tensor: tensor.numel() > 1,
         lambda _, tensor: LazyShardedTensor(tensor.shape, tensor.dtype, [Run(0, tensor.reshape(-1))]),
     )
-    with left_spread():
-        AtomicIO().save_checkpoint(content, path)
+    AtomicIO().save_shards(content, path)
     (shard,) = path.parent.glob(f"{path.name}.shards-*/rank-*")
     return shard

@@ -440,6 +440,59 @@ def test_nothing_asks_whether_a_dataset_is_of_a_class_of_ours() -> None:
     assert found == []
 
 
+PROCESS_WIDE = {
+    "ldm.admission": "_granted: what the person trusts, by a flag of this start",
+    "lun.console.log": "warnings.showwarning: how a program replaces it, by its documentation",
+    "lun.data.images.decode": "Pillow's limits on the size of a picture, which are its modules' attributes",
+    "lun.data.loader": "torch.multiprocessing.Queue: how its own executor hears of an error in its thread",
+}
+"""What is set for the whole process, and so is a mode that nobody sees who reads a call."""
+
+
+def process_wide(node: ast.AST, imported: set[str]) -> Iterator[str]:
+    """What a node sets for everybody: a variable of its module, a context variable, something in another's module."""
+    if isinstance(node, ast.Global):
+        yield from node.names
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "ContextVar",
+        "contextvars.ContextVar",
+        "threading.local",
+    ):
+        yield ast.unparse(node)
+    elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call)):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            targets = node.args[:1]
+        for target in targets:
+            text = ast.unparse(target) if isinstance(target, (ast.Attribute, ast.Name)) else ""
+            if text.partition(".")[0] in imported and (isinstance(target, ast.Attribute) or isinstance(node, ast.Call)):
+                yield text
+
+
+def names_imported(tree: ast.AST) -> set[str]:
+    statements = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return {(alias.asname or alias.name).partition(".")[0] for node in statements for alias in node.names}
+
+
+def test_no_mode_is_set_for_the_whole_process() -> None:
+    found = {
+        f"{module}:{getattr(node, 'lineno', 0)}: {text}"
+        for module, tree in TREES.items()
+        if module not in PROCESS_WIDE
+        for imported in [names_imported(tree)]
+        for node in ast.walk(tree)
+        for text in process_wide(node, imported)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "line", ["global mode", "mode = ContextVar('mode')", "nn.Module.forward = mine", "setattr(nn.Module, 'forward', f)"]
+)
+def test_each_way_to_set_a_mode_for_the_whole_process_is_noticed(line: str) -> None:
+    assert any(list(process_wide(node, {"nn"})) for node in ast.walk(ast.parse(line)))
+
+
 OWNERS = {
     "os.replace": "ldm.files.replacing",
     "os.fsync": "ldm.files.replacing",

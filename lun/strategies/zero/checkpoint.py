@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ldm.files.lazy_tensor import is_left_spread, share
+from ldm.files.lazy_tensor import share
 from lun.strategies.zero.pieces import Partitions
 
 Groups = list[list[str]]
@@ -20,11 +20,11 @@ _KERNELS = ("fused", "foreach", "capturable")
 def module_state(module: nn.Module, partitions: Partitions) -> dict[str, Tensor]:
     """All weights and buffers of the module, whole, trained ones in fp32; empty on ranks other than 0. Collective.
 
-    Where states are `left_spread`, on all ranks what they hold.
+    Where states are sharded, on all ranks what they hold.
     """
     trained = partitions.weights()
-    frozen = _frozen(module, partitions.sharded_weights)
-    if distributed.get_rank() != 0 and not is_left_spread():
+    frozen = _frozen(module, partitions)
+    if distributed.get_rank() != 0 and not partitions.states.sharded:
         return {}
     return module.state_dict() | frozen | trained
 
@@ -47,7 +47,7 @@ def load_module_state(module: nn.Module, partitions: Partitions, state: Mapping[
 def optimizer_state(partitions: Partitions, groups: Groups) -> dict[str, Any]:
     """The inner optimizer's state as torch would have saved it; empty on ranks other than 0. Collective.
 
-    Where states are `left_spread`, on all ranks what they hold.
+    Where states are sharded, on all ranks what they hold.
     """
     inner = partitions.zero.optimizer
     order = [name for names in groups for name in names]
@@ -60,7 +60,7 @@ def optimizer_state(partitions: Partitions, groups: Groups) -> dict[str, Any]:
         else:
             for name in order:
                 state[numbers[name]][key] = _scalar(partitions, name, key)
-    if distributed.get_rank() != 0 and not is_left_spread():
+    if distributed.get_rank() != 0 and not partitions.states.sharded:
         return {}
     settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
     listed = [[numbers[name] for name in names] for names in groups]
@@ -119,9 +119,9 @@ def _scalar(partitions: Partitions, name: str, key: str) -> Any:
     return value.detach().cpu().clone() if isinstance(value, Tensor) else value
 
 
-def _frozen(module: nn.Module, sharded: bool) -> dict[str, Tensor]:
+def _frozen(module: nn.Module, partitions: Partitions) -> dict[str, Tensor]:
     """Frozen weights where ZeRO has cut them up, too, or each rank writes a share; they have no fp32 copy."""
-    rank, parts = distributed.get_rank(), is_left_spread()
+    rank, parts, sharded = distributed.get_rank(), partitions.states.sharded, partitions.sharded_weights
     result = {}
     for name, parameter in module.named_parameters() if sharded or parts else ():
         if parameter.requires_grad:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between, is_left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, elements_between
+from lun.strategies.checkpoint_parts import StateDicts
 from lun.strategies.zero.deepspeed_internals import (
     partitions_of,
     placed,
@@ -48,11 +49,13 @@ class Piece:
 class Partitions:
     """The trained fp32 weights of a module under DeepSpeed's ZeRO optimizer of stage 1, 2 or 3; what an EMA averages.
 
-    zero   the engine's optimizer; what is read of it stands in `deepspeed_internals`
+    zero    the engine's optimizer; what is read of it stands in `deepspeed_internals`
+    states  whether states are asked for whole or as shards
     """
 
-    def __init__(self, module: nn.Module, zero: Any, device: torch.device) -> None:
+    def __init__(self, module: nn.Module, zero: Any, device: torch.device, states: StateDicts | None = None) -> None:
         self.zero = zero
+        self.states = states or StateDicts()
         self.device = device
         require_known_insides(zero)
         self.sharded_weights = shards_weights(zero)
@@ -78,7 +81,7 @@ class Partitions:
     def whole(self, local: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Whole fp32 tensors on the CPU of rank 0 from all ranks' runs; empty on the others. Collective.
 
-        Where states are `left_spread`, on all ranks what they hold.
+        Where states are sharded, on all ranks what they hold.
         """
         return self._collected(self.pieces, lambda piece: local.get(piece.name))
 
@@ -112,7 +115,7 @@ class Partitions:
     @torch.no_grad()
     def _collected(self, names: Iterable[str], local: Any) -> dict[str, Tensor]:
         result: dict[str, Tensor] = {}
-        if is_left_spread():
+        if self.states.sharded:
             for name in names:
                 piece, run = self.pieces[name], local(self.pieces[name])
                 runs = [Run(piece.start, run.detach())] if run is not None and piece.length else []

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers, elements_between, is_left_spread, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers, elements_between
 
 WHOLE = torch.arange(24.0).reshape(4, 6)
 
@@ -116,10 +116,3 @@ def test_runs_that_leave_a_gap_or_overlap_do_not_cover():
     assert not covers([(0, 4), (5, 9)], 9)
     assert not covers([(0, 4), (3, 7)], 7)
     assert not covers([(0, 4)], 5) and not covers([], 1)
-
-
-def test_states_are_left_spread_only_within():
-    assert not is_left_spread()
-    with left_spread():
-        assert is_left_spread()
-    assert not is_left_spread()

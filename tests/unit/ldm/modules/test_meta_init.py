@@ -1,5 +1,6 @@
 """Modules without memory for what they will be given."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -45,3 +46,11 @@ def test_memory_comes_with_the_same_shapes_and_freezing() -> None:
     assert [tuple(parameter.shape) for parameter in module.parameters()] == [(2, 3), (2,)]
     assert [parameter.requires_grad for parameter in module.parameters()] == [True, False]
     assert not any(parameter.is_meta for parameter in module.parameters())
+
+
+def test_torch_keeps_no_trace_of_it_not_even_after_an_error() -> None:
+    register = nn.Module.register_parameter
+    with pytest.raises(ValueError, match="half built"), meta_init():
+        assert nn.Module.register_parameter is register
+        raise ValueError("half built")
+    assert not is_meta_init()

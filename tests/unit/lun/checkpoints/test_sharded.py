@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.families.whole_checkpoint import open_checkpoint
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run
 from ldm.files.read import read_content, read_outline
 from lun.checkpoints import sharded
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, spoilt, unreadable
@@ -57,9 +57,9 @@ def save(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AtomicIO]:
             return [own, write(folder / "rank-00001.safetensors", state(part_of(1, first), step))]
 
         io = AtomicIO()
-        with left_spread(), monkeypatch.context() as two:
+        with monkeypatch.context() as two:
             two.setattr(sharded, "_gathered", gathered)
-            io.save_checkpoint(state(part_of(0, first), step), path)
+            io.save_shards(state(part_of(0, first), step), path)
         return io
 
     return both

@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers, left_spread
+from ldm.files.lazy_tensor import LazyShardedTensor, Run, covers
 from lun.strategies import shards
+from lun.strategies.checkpoint_parts import StateDicts
 
 
 @pytest.fixture
@@ -63,13 +65,12 @@ def test_a_whole_tensor_is_cut_as_torch_cuts_it(as_rank: Callable[[int, int], No
         assert found.shape == (7, 2) and torch.equal(found.to_local(), expected)
 
 
-def test_a_state_that_is_left_spread_shares_out_what_every_rank_holds(as_rank: Callable[[int, int], None]) -> None:
+def test_a_sharded_state_shares_out_what_every_rank_holds(as_rank: Callable[[int, int], None]) -> None:
     module: Any = nn.Sequential(nn.Linear(200, 100), nn.BatchNorm1d(20000)).requires_grad_(False)
     states = []
     for rank in range(2):
         as_rank(rank, 2)
-        with left_spread():
-            states.append(shards.module_state(module))
+        states.append(shards.module_state(module, sharded=True))
     assert [name for name, value in states[0].items() if isinstance(value, LazyShardedTensor)] == [
         "0.weight",
         "1.weight",
@@ -78,3 +79,14 @@ def test_a_state_that_is_left_spread_shares_out_what_every_rank_holds(as_rank: C
     runs = [run for state in states for run in state["0.weight"].runs]
     assert torch.equal(LazyShardedTensor((100, 200), torch.float32, runs).whole(), module[0].weight)
     assert shards.module_state(module) == {}  # whole it is rank 0's alone
+
+
+def test_a_strategy_gives_shards_only_while_they_are_asked_for(as_rank: Callable[[int, int], None]) -> None:
+    as_rank(1, 2)
+    states = StateDicts()
+    module = nn.Linear(4, 4)
+    source = shards.ShardedParameters(fully_shard(module, mesh=init_device_mesh("cpu", (2,))), states)
+    with pytest.raises(OSError, match="full"), states.as_shards():
+        assert [len(tensor.runs) for tensor in source.whole(source.tensors()).values()] == [1, 1]
+        raise OSError("the disk is full")
+    assert source.whole(source.tensors()) == {}  # whole it is rank 0's alone
