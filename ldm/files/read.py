@@ -23,7 +23,7 @@ from ldm.files.lazy_tensor import LazyShardedTensor
 from ldm.files.notes import require_plausible
 from ldm.files.pickles import require_bounded
 from ldm.files.rank_shards import RankShards, not_whole, with_tensors
-from ldm.files.sniff import PICKLE, bare_pickle, readable_size, require_undamaged, sniff
+from ldm.files.sniff import PICKLE, bare_pickle, readable_size, reading, require_undamaged, sniff
 from ldm.files.state import State
 from ldm.files.write import HASH
 
@@ -197,20 +197,16 @@ def read_torch(path: Path, mapped: bool = True) -> Any:
     Raises `Fault` MOD02 (not a whole file) or MOD05 (holds objects that need code).
     """
     zipped = zipfile.is_zipfile(path)
-    try:
-        with safe_globals(_framework_stubs(path) if zipped else []):
-            _require_bounded(path, zipped)
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
+    with reading(path):
+        try:
+            with safe_globals(_framework_stubs(path) if zipped else []):
+                _require_bounded(path, zipped)
+                content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped and mapped)
+        except UnpicklingError as error:
+            names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
+            raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error
         require_plausible(content)
         return content
-    except UnpicklingError as error:
-        names = re.findall(r"GLOBAL (\S+)", str(error)) or ["of an unknown kind"]
-        raise bare_pickle(path, f"Python objects besides weights ({', '.join(names[:3])})") from error
-    except Fault:
-        raise
-    except Exception as error:  # damage can make the readers of zip files and pickles fail in any way
-        why = str(error).split("\n")[0] or type(error).__name__
-        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=why) from error
 
 
 def _require_bounded(path: Path, zipped: bool) -> None:

@@ -3,6 +3,8 @@
 import stat
 import struct
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,13 +52,22 @@ def sniff(path: Path) -> Format:
     raise _impostor(path, size, head)
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Within it, whatever goes wrong is `Fault` MOD02 of a file that is not whole; a `Fault` is raised as it is."""
+    try:
+        yield
+    except Fault:
+        raise
+    except Exception as error:  # readers of zip files and pickles, and code within these, may fail in any way
+        why = ": ".join(filter(None, (type(error).__name__, str(error).split("\n")[0])))
+        raise Fault("MOD02", f"{path} is not a whole checkpoint", why=why) from error
+
+
 def require_undamaged(path: Path) -> None:
     """Raise `Fault` MOD02 if a part of torch's zip file does not match its checksum, which torch itself never asks."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            part = archive.testzip()
-    except Exception as error:  # damage can make the reader of zip files fail in any way
-        raise _fault(path, "a damaged torch file", why=str(error)) from error
+    with reading(path), zipfile.ZipFile(path) as archive:
+        part = archive.testzip()
     if part:
         raise _fault(path, "a damaged torch file", why=f"its part {part} does not match its checksum")
 

@@ -158,7 +158,7 @@ class Console(logging.Handler):
                 stream.flush()
         except OSError:  # nobody reads any more (`| head`, a closed terminal), and `console.log` has it
             pass
-        except Exception:  # a message must not end a training run; logging's own hook decides
+        except (ValueError, TypeError, LookupError, AttributeError):  # words and their values do not go together
             self.handleError(record)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from ldm.errors import Fault
 from lun.data.images.colours import profile_kind
-from lun.data.images.decode import decode, opened
+from lun.data.images.decode import DECODE_ERRORS, decode, opened
 from lun.inspect.view import DatasetView
 
 HEADERS_READ = 20_000
@@ -60,7 +60,7 @@ def kinds_of(path: Path) -> list[str]:
     try:
         with opened(path) as image:
             return [kind for kind, holds in _asked(image) if holds]
-    except Exception:  # each decoder fails in its own way, and the picture itself is listed among the broken ones
+    except (*DECODE_ERRORS, Fault):  # the picture itself is listed among the broken ones
         return []
 
 

@@ -42,7 +42,8 @@ class FitOutcome:
         """Carry out `fit` and write down how it ended; what it raises is raised again."""
         began = time.monotonic()
         try:
-            fit()
+            with self:
+                fit()
         except SystemExit as left:  # what Lightning makes of a second Ctrl-C, or a signal before the first step
             code = self.stops.exit_code or (left.code if isinstance(left.code, int) else OUR_FAULT)
             self._close("stopped", code)
@@ -50,12 +51,6 @@ class FitOutcome:
                 self._tell(code, time.monotonic() - began)
             self._ask_back()
             return code
-        except BaseException as error:
-            fault = self._fault_of(error)
-            self._close("failed", exit_code(fault) if fault else OUR_FAULT)
-            if fault is None or fault is error:
-                raise
-            raise fault from error
         finally:
             self.stops.give_back()
         code = self.stops.exit_code
@@ -64,6 +59,18 @@ class FitOutcome:
         if code:
             self._ask_back()
         return code
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Write down an error that ends the fit, and put it in words where it has any; it is raised again."""
+        if error is None or isinstance(error, SystemExit):
+            return
+        fault = self._fault_of(error)
+        self._close("failed", exit_code(fault) if fault else OUR_FAULT)
+        if fault is not None and fault is not error:
+            raise fault from error
 
     def _ask_back(self) -> None:
         if self.stops.asked_back and self.trainer.is_global_zero:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.files.read import Content, read_content
-from ldm.files.sniff import sniff
+from ldm.files.sniff import reading, sniff
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +36,16 @@ def read_trusted(file: Path) -> Content:
 
 
 def _unpickled(file: Path) -> Any:
-    try:
-        if _is_of_torch(file):
-            return torch.load(file, map_location="cpu", weights_only=False)
-        with file.open("rb") as stream:
-            return pickle.load(stream)
-    except (ModuleNotFoundError, AttributeError) as error:
-        why = f"its code is not on this machine: {error}"
-        raise Fault("MOD05", f"{file} could not be opened even on trust", why=why, fix="install it first") from error
-    except Exception as error:  # the file's own code may raise anything
-        why = f"{type(error).__name__}: {error}"
-        raise Fault("MOD02", f"{file} is not a whole checkpoint", why=why) from error
+    with reading(file):
+        try:
+            if _is_of_torch(file):
+                return torch.load(file, map_location="cpu", weights_only=False)
+            with file.open("rb") as stream:
+                return pickle.load(stream)
+        except (ModuleNotFoundError, AttributeError) as error:
+            why = f"its code is not on this machine: {error}"
+            what = f"{file} could not be opened even on trust"
+            raise Fault("MOD05", what, why=why, fix="install it first") from error
 
 
 def _is_of_torch(file: Path) -> bool:

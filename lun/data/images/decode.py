@@ -31,7 +31,7 @@ RESAMPLING: dict[str, Resampling] = {
     "lanczos": Resampling.LANCZOS,
 }
 
-_DECODE_ERRORS = (
+DECODE_ERRORS = (
     OSError,
     SyntaxError,
     ValueError,
@@ -80,7 +80,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Image.Image]:
             yield image
     except NoScale as error:
         raise _unreadable(path, str(error)) from error
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise _unreadable(path, _reason(path, error)) from error
 
 
@@ -121,14 +121,14 @@ def _lies(image: Image.Image) -> bool:
     """Whether the picture's pixels are still to be turned by a quarter; of a TIFF, Pillow tells them upright."""
     try:
         return image.format != "TIFF" and image.getexif().get(_ORIENTATION) in _LYING
-    except _DECODE_ERRORS:  # broken notes, as in `upright`
+    except DECODE_ERRORS:  # broken notes, as in `upright`
         return False
 
 
 def upright(image: Image.Image) -> Image.Image:
     """The same picture, decoded, and turned as the camera was held."""
     image.load()
-    with suppress(*_DECODE_ERRORS):  # a camera's broken notes say nothing of the direction, and the pixels are sound
+    with suppress(*DECODE_ERRORS):  # a camera's broken notes say nothing of the direction, and the pixels are sound
         ImageOps.exif_transpose(image, in_place=True)  # a copy would lose what the file says of its pixels
     return image
 

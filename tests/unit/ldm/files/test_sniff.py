@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ldm.errors import Fault
-from ldm.files.sniff import readable_size, sniff
+from ldm.files.sniff import readable_size, reading, sniff
 
 TENSORS = {"a": torch.arange(300.0)}
 
@@ -96,3 +96,11 @@ def test_a_bare_pickle_is_refused_as_code(tmp_path: Path) -> None:
 )
 def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     assert readable_size(size) == text
+
+
+def test_whatever_a_reader_raises_is_a_file_that_is_not_whole() -> None:
+    with pytest.raises(Fault, match="is not a whole checkpoint") as error, reading(Path("a.ckpt")):
+        raise ZeroDivisionError("by a size of 0\nand more")
+    assert error.value.why == "ZeroDivisionError: by a size of 0"
+    with pytest.raises(Fault, match="known"), reading(Path("a.ckpt")):
+        raise Fault("MOD05", "known")
