@@ -12,11 +12,13 @@ from ldm.ema.model_weights import ParameterSource, Sharded
 from ldm.ema.tracks import Track
 from ldm.ema.trailing_mean import WindowTrack
 from ldm.errors import Fault
+from ldm.files.lazy_tensor import LazyShardedTensor, writable, write_through
 
 logger = logging.getLogger(__name__)
 
 Rename = Callable[[dict[str, Tensor]], dict[str, Tensor]]
-"""From the model's own names to those on disk: new names for, or reshaped views of, the very tensors it gets."""
+"""From the model's own names to those on disk: new names for the very tensors it gets, which it may also join, part and
+reshape. To load an average it gets stand-ins for them (`ldm.files.lazy_tensor.writable`)."""
 
 T = TypeVar("T")
 
@@ -75,15 +77,15 @@ def gathered(source: ParameterSource, parts: dict[str, Tensor]) -> dict[str, Ten
 
 
 @contextmanager
-def targets(source: ParameterSource, parts: dict[str, Tensor], rename: Rename) -> Iterator[dict[str, Tensor]]:
+def targets(
+    source: ParameterSource, parts: dict[str, Tensor], rename: Rename
+) -> Iterator[dict[str, LazyShardedTensor]]:
     """Tensors by name on disk to write into: the average's own, or whole ones, of which the ranks take their parts."""
     if not isinstance(source, Sharded):
-        views = rename(parts)
-        refuse_copies(views, parts)
-        yield views
+        yield places(parts, rename)
         return
     whole = {name: torch.empty(shape) for name, shape in source.shapes().items()}
-    yield rename(whole)
+    yield places(whole, rename)
     for name, part in source.own(whole).items():
         parts[name].copy_(part)
 
@@ -123,11 +125,11 @@ def load_track(track: Track, source: ParameterSource, state: Mapping[str, Any], 
     take_numbers(track, state)
 
 
-def fill(places: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+def fill(places: Mapping[str, LazyShardedTensor], state: Mapping[str, Tensor]) -> None:
     """Copy `state` into `places`; `Fault` MOD03, with nothing changed, on a misfit."""
     refuse_misfits(state, places)
     for key, place in places.items():
-        place.copy_(state[key])
+        write_through(place, state[key])
 
 
 def tell_of_others(state: Mapping[str, Tensor], places: Mapping[str, Tensor]) -> None:
@@ -156,8 +158,10 @@ def refuse_misfits(state: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
         )
 
 
-def refuse_copies(targets: Mapping[str, Tensor], views: Mapping[str, Tensor]) -> None:
-    """ValueError if a tensor of `targets` is no view of one of `views`, since loading into it would change nothing."""
-    memory = {view.untyped_storage().data_ptr() for view in views.values()}
-    if copies := [key for key, target in targets.items() if target.untyped_storage().data_ptr() not in memory]:
+def places(parts: Mapping[str, Tensor], rename: Rename) -> dict[str, LazyShardedTensor]:
+    """Tensors by name on disk that write into `parts`; ValueError for one that would change nothing there."""
+    renamed = rename({name: writable(part) for name, part in parts.items()})
+    written = {key: place for key, place in renamed.items() if isinstance(place, LazyShardedTensor)}
+    if copies := sorted(renamed.keys() - written.keys()):
         raise ValueError(f"rename gave copies instead of views ({copies[0]} ...), which cannot be loaded into")
+    return written

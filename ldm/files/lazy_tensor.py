@@ -115,6 +115,18 @@ class LazyShardedTensor(Tensor):
         return func(*_made_whole(args), **_made_whole(kwargs or {}))
 
 
+def writable(whole: Tensor) -> LazyShardedTensor:
+    """Stands for `whole`: what becomes of it by joining, parting and reshaping can be written with `write_through`."""
+    return LazyShardedTensor(whole.shape, whole.dtype, [Run(0, whole.detach().reshape(-1))])
+
+
+def write_through(place: LazyShardedTensor, value: Tensor) -> None:
+    """Write `value` into the tensors of which `place` was made. The shapes are the same."""
+    flat = value.reshape(-1)
+    for run in place.runs:
+        run.elements[0 : len(run.elements)].copy_(flat[run.start : run.end])
+
+
 def elements_between(tensor: Tensor, start: int, end: int) -> Tensor:
     """Elements of a flattened tensor, of which no more is read where it is `LazyShardedTensor`."""
     return tensor.between(start, end) if isinstance(tensor, LazyShardedTensor) else tensor.reshape(-1)[start:end]
@@ -184,8 +196,10 @@ def _reshaped(tensor: LazyShardedTensor, *shape: Any) -> LazyShardedTensor | Non
 
 
 def _with_sides_of_one(tensor: LazyShardedTensor, index: Any) -> LazyShardedTensor | None:
-    """`tensor[:, :, None, None]`, as a matrix becomes a 1x1 convolution."""
+    """`tensor[:, :, None, None]` or `tensor[..., None, None]`, as a matrix becomes a 1x1 convolution."""
     index = index if isinstance(index, tuple) else (index,)
+    if index[0] is Ellipsis:
+        index = (*[slice(None)] * tensor.dim(), *index[1:])
     sides = [entry for entry in index if entry is not None]
     if any(not isinstance(entry, slice) or entry != slice(None) for entry in sides) or len(sides) != tensor.dim():
         return None

@@ -11,6 +11,7 @@ from ldm.diffusion.draws import BatchDraws, key
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
 from ldm.ema.start import refuse_beside_law
+from ldm.files.lazy_tensor import writable, write_through
 from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
@@ -233,11 +234,15 @@ class TrainedModel(OptimizedModel):
     def take_average(self, state: Mapping[str, Tensor]) -> int:
         """Replace trained weights by their averages in a checkpoint's `state_dict`; returns how many were there."""
         weights: dict[str, Tensor] = dict(self.trained_parameters())
-        names = {id(weight): EMA_PREFIX + name.replace(".", "") for name, weight in self._ema_names(weights).items()}
-        averaged = [(weight, state[names[id(weight)]]) for weight in weights.values() if names[id(weight)] in state]
+        flat = {name: weight.detach().reshape(-1) for name, weight in weights.items()}  # copies where memory is not so
+        spread = {name: writable(flat[name]).view(weight.shape) for name, weight in weights.items()}
+        named = {EMA_PREFIX + name.replace(".", ""): place for name, place in self._ema_names(spread).items()}
+        averaged = {name: place for name, place in named.items() if name in state}
         with torch.no_grad():
-            for weight, average in averaged:
-                weight.copy_(average.reshape(weight.shape))
+            for name, place in averaged.items():
+                write_through(place, state[name])
+            for name, weight in weights.items():
+                weight.copy_(flat[name].view(weight.shape))
         return len(averaged)
 
     @contextmanager

@@ -42,6 +42,25 @@ def test_a_renamed_and_reshaped_average_comes_back_bit_for_bit() -> None:
     assert other.step == 0
 
 
+def joined(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Both layers' biases in one tensor, the second in front, as files of other programs join query, key and value."""
+    bias = torch.cat([state["2.bias"], state["0.bias"]])
+    halves = torch.cat([state["2.weight"].narrow(0, 2, 2), state["2.weight"].narrow(0, 0, 2)])
+    return {"bias": bias, "halves": halves} | {name: state[name] for name in ("0.weight", "1.weight", "1.bias")}
+
+
+def test_an_average_of_tensors_that_are_joined_and_turned_round_on_disk_comes_back_bit_for_bit() -> None:
+    model = network()
+    ema = LitEma(model, update_every=1)
+    train(model, 1)
+    ema.update(1)
+    state = copy.deepcopy(ema.state_dict(joined))
+    assert state.keys() >= {"bias", "0weight", "halves"}
+    other = LitEma(network(), update_every=1)
+    other.load_state_dict(state, joined)
+    assert torch.equal(flat(other), flat(ema))
+
+
 def test_a_16_bit_file_loads_into_the_fp32_average() -> None:
     ema = LitEma(network())
     ema.load_state_dict({key: value.half() for key, value in ema.state_dict().items()})
