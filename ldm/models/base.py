@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.ema.checkpoint_state import places
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
 from ldm.ema.start import refuse_beside_law
-from ldm.files.lazy_tensor import writable, write_through
+from ldm.files.lazy_tensor import write_through
 from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
@@ -235,8 +236,8 @@ class TrainedModel(OptimizedModel):
         """Replace trained weights by their averages in a checkpoint's `state_dict`; returns how many were there."""
         weights: dict[str, Tensor] = dict(self.trained_parameters())
         flat = {name: weight.detach().reshape(-1) for name, weight in weights.items()}  # copies where memory is not so
-        spread = {name: writable(flat[name]).view(weight.shape) for name, weight in weights.items()}
-        named = {EMA_PREFIX + name.replace(".", ""): place for name, place in self._ema_names(spread).items()}
+        renamed = places(flat, lambda rows: self._ema_names({n: row.view(weights[n].shape) for n, row in rows.items()}))
+        named = {EMA_PREFIX + name.replace(".", ""): place for name, place in renamed.items()}
         averaged = {name: place for name, place in named.items() if name in state}
         with torch.no_grad():
             for name, place in averaged.items():

@@ -72,3 +72,18 @@ def test_losses_of_uneven_micro_batches_on_several_ranks_add_up_to_the_mean_over
     parts = [TrainedModel.window_mean(model, micro) for rank in micro_batches for micro in rank]
     # Lightning divides each micro-batch by their number, and the strategy averages over the ranks.
     torch.testing.assert_close(sum(parts) / 2 / len(micro_batches), losses.mean())
+
+
+def test_an_average_of_joined_weights_goes_back_into_each_of_them() -> None:
+    weights = {name: torch.zeros(2, 2) for name in ("model.q", "model.k")} | {"model.b": torch.zeros(3)}
+    weights["model.w"] = torch.zeros(2, 3, 2, 2).to(memory_format=torch.channels_last)
+
+    def on_disk(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"qk": torch.cat([state["model.q"], state["model.k"]]), "b": state["model.b"], "w": state["model.w"]}
+
+    owner: Any = SimpleNamespace(trained_parameters=weights.items, _ema_names=on_disk)
+    stored = {"qk": torch.arange(8.0).view(4, 2), "w": torch.arange(24.0).view(2, 3, 2, 2)}
+    count = TrainedModel.take_average(owner, {f"model_ema.{name}": value for name, value in stored.items()})
+    assert count == 2 and torch.equal(weights["model.w"], stored["w"])
+    assert torch.equal(torch.cat([weights["model.q"], weights["model.k"]]), stored["qk"])
+    assert not weights["model.b"].any()
