@@ -97,6 +97,7 @@ TARGETS = {
     "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],
 }
 TYPED = {
+    "One of several sets (`data.params.train.sets.NAME`)": "lun.data.sets.set_settings.SetRecipe",
     "Filters (`metadata_params`)": "lun.data.metadata.params.MetadataParams",
     "Captions (`captions`, and in `metadata_params`)": "lun.data.metadata.params.CaptionParams",
 }

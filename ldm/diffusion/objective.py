@@ -12,6 +12,7 @@ from ldm.diffusion.loss import ElementLoss, ExampleMean, masked_mean, squared
 from ldm.diffusion.noise import Gaussian, NoiseLaw
 from ldm.diffusion.path import DDPMPath, Path, corrupt, levels
 from ldm.diffusion.prediction import Prediction, determinant, target
+from ldm.diffusion.timestep_ranges import restricted
 from ldm.diffusion.timesteps import TimestepLaw, UniformTimesteps
 from ldm.diffusion.weighting import Weighting, uniform
 from ldm.errors import Fault
@@ -118,12 +119,15 @@ class Objective(nn.Module):
         draws: BatchDraws,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        ranges: Tensor | None = None,
     ) -> Losses:
         """Losses of clean inputs x0 (b, c, h, w), in float32 around a network that may compute in less.
 
-        mask (b, 1, h, w) says where errors count, weight (b,) how much each example does.
+        mask (b, 1, h, w) says where errors count, weight (b,) how much each example does, ranges (b, 2) int64 which
+        levels [low, high) it may have.
         """
-        t = self.timesteps(draws, self.path, x0.shape[1:]).to(x0.device)
+        law = self.timesteps if ranges is None else restricted(self.timesteps, ranges)
+        t = law(draws, self.path, x0.shape[1:]).to(x0.device)
         noise = self.noise(draws, x0.shape[1:]).to(x0.device)
         alpha, sigma = self.path.coefficients(t)
         x_t = corrupt(x0.float(), noise, alpha, sigma)

@@ -20,7 +20,8 @@ class Arguments:
     scale_lr: str | None = None
     """`none`, `linear` or `sqrt`; None where the flag was not given."""
     no_test: bool = False
-    data_root: str | None = None
+    data_root: tuple[str, ...] = ()
+    """DIR, or NAME=DIR for each of several sets."""
     datadir_in_name: bool | None = None
     """None, where the flag was not given, means where `--data_root` was."""
     check: bool = False

@@ -20,13 +20,15 @@ class Flag:
     """One option: the field of `Arguments` it sets and what it does with the word after it.
 
     `value` is `none` (takes no word), `one` (needs a word), `maybe` (takes the next word where it reads as a value,
-    and means `bare` without) or `list` (adds one word to a tuple).
+    and means `bare` without) or `list` (adds one word to a tuple). With `named`, NAME=DIR is a value
+    and no setting.
     """
 
     field: str
     value: Literal["none", "one", "maybe", "list"]
     read: Read = lambda text, flag: text
     bare: Any = True
+    named: bool = False
 
 
 def boolean(text: str, flag: str) -> bool:
@@ -64,8 +66,9 @@ def time_limit(text: str, flag: str) -> int:
 
 def change(text: str, flag: str) -> str:
     """What may differ from the run that is resumed."""
-    if text not in ("data", "batch"):
-        raise Fault("CLI03", f"{flag} takes data or batch, not {text!r}", fix=f"{flag} data {flag} batch")
+    if text not in ("data", "batch") and not re.fullmatch(r"data:[\w\-]+", text):
+        takes = "data, data:NAME for one of several sets, or batch"
+        raise Fault("CLI03", f"{flag} takes {takes}, not {text!r}", fix=f"{flag} data {flag} batch")
     return text
 
 
@@ -90,7 +93,7 @@ FLAGS: Mapping[str, Flag] = {
     "--debug": Flag("debug", "maybe", boolean),
     "--scale_lr": Flag("scale_lr", "maybe", scale, bare="linear"),
     "--no-test": Flag("no_test", "maybe", boolean),
-    "--data_root": Flag("data_root", "one"),
+    "--data_root": Flag("data_root", "list", named=True),
     "--datadir_in_name": Flag("datadir_in_name", "maybe", boolean),
     "--check": Flag("check", "none"),
     "--doctor": Flag("doctor", "none"),

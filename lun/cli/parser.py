@@ -21,6 +21,7 @@ from lun.config.trainer_arguments import trainer_arguments
 
 # `a.b=value`, `a=value` or `~a.b`; the first part of a setting is a name, so that a path with `=` is not taken for one.
 _SETTING = re.compile(r"[A-Za-z_][\w-]*(?:\.[^=/\\]+|\[\d+\])*=.*", re.DOTALL)
+_NAMED = re.compile(r"[A-Za-z0-9][\w-]*=.+", re.DOTALL)
 _REMOVAL = re.compile(r"~[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _SHORT = re.compile(r"-[A-Za-z]")
 
@@ -120,6 +121,8 @@ class _ArgumentReader:
         """The next word where it can be this flag's value; a flag that may go without leaves what it cannot read."""
         if self.words and flag.value == "maybe" and not reads_as(flag.read, self.words[0]):
             return None
+        if self.words and flag.named and _NAMED.fullmatch(self.words[0]) and _name(self.words[0]) not in TOP_LEVEL:
+            return self.words.pop(0)
         return self.next_word()
 
     def next_word(self) -> str | None:
@@ -142,6 +145,10 @@ def is_setting(word: str) -> bool:
     if _REMOVAL.fullmatch(word):
         return True
     return _SETTING.fullmatch(word) is not None and not os.path.exists(word)  # which long words do not break
+
+
+def _name(word: str) -> str:
+    return word.partition("=")[0]
 
 
 def _is_text(word: str) -> bool:

@@ -27,11 +27,11 @@ what
   --allow MODULE               let a config name classes and functions of this package (repeatable)
 
 data and weights
-  --data_root DIR              the folder of pictures
+  --data_root [NAME=]DIR       the folder of pictures, or of one of several sets (repeatable)
   -r, --resume [RUN|CKPT]      continue a run; without a value the newest
   --init-from CKPT             start a new run from weights only (also --actual_resume)
   --take-over                  with -r and -t: let a process that trains this run save and stop first
-  --accept-change data|batch   resume though the data or the global batch differ (repeatable)
+  --accept-change data|batch   resume though the data (data:NAME, one set) or the global batch differ (repeatable)
 
 run
   -n, --name NAME              name of the run, by default that of the last config

@@ -14,6 +14,7 @@ from ldm.util import Recipe, built_by_owner, is_recipe
 from lun.config.reading.load_layers import COMMAND_LINE, Merged
 from lun.config.reading.yaml_tree import Path
 from lun.config.schema import alternatives, mismatch, shown
+from lun.config.several_sets import check_sets, names_sets
 from lun.config.signature import Accepted, Parameter, accepted_by
 from lun.config.slots import (
     ANY,
@@ -95,6 +96,9 @@ class RecipeCheck:
         """One param: a recipe, a value, or a container of both."""
         annotation = declared.annotation if declared else Any
         slot = _slot(target, name, annotation)
+        if slot is DATASET and names_sets(value):
+            check_sets(self, value, annotation, path)
+            return
         if is_recipe(value) or _is_half(value, name, annotation, slot):
             self.check(value, path, slot)
             if not is_recipe(value):

@@ -71,6 +71,8 @@ LOGGER = Slot(
 DATASET = Slot(
     "a dataset (a class with __len__ and __getitem__ or example)", _is_dataset, beside=("dataloader_params",)
 )
+SET = Slot(DATASET.kind, _is_dataset)
+"""One of several sets of training, which share the settings of their loader."""
 OPTIMIZER = Slot("an optimizer (a class with step, or a function that makes one)", _is_optimizer, complete=False)
 SCHEDULE = Slot(
     "a schedule that follows the step alone (step -> factor, or a class of torch.optim.lr_scheduler)",

@@ -6,17 +6,24 @@ from typing import Any
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.data.hooks import call_hooks
+from lun.data.overlap import warn_of_shared_pictures
+from lun.data.sets.joined import JoinedSets
+from lun.data.sets.set_settings import MixSettings, is_sets
 
 
 def build_dataset(recipe: Mapping[str, Any], split: str) -> Any:
-    """The dataset of `recipe` (target and params), prepared by its own hooks.
+    """The dataset of `recipe` (target and params, or several sets), prepared by its own hooks.
+
+    split  the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
 
     Raises the `Fault` of its builder, DAT08 for what is no dataset, DAT02 for one without examples.
     """
+    if is_sets(recipe):
+        return build_sets(MixSettings.read(recipe))
     try:
         dataset = instantiate_from_config(recipe)
     except Fault as fault:
-        fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
+        of_split(fault, split)
         raise
     call_hooks(dataset)
     if not hasattr(dataset, "__len__") or not (hasattr(dataset, "example") or hasattr(dataset, "__getitem__")):
@@ -34,3 +41,21 @@ def build_dataset(recipe: Mapping[str, Any], split: str) -> Any:
             why=f"{recipe['target']} has length 0",
         )
     return dataset
+
+
+def build_sets(settings: MixSettings) -> JoinedSets:
+    """The datasets of several sets as one; pictures that two of them read are told."""
+    datasets = {one.name: build_dataset(one.recipe, f"train.sets.{one.name}") for one in settings.sets}
+    warn_of_shared_pictures(datasets)
+    return JoinedSets(settings.sets, list(datasets.values()))
+
+
+def of_split(fault: Fault, split: str) -> None:
+    """Let a fault of a folder speak of the split or set that reads it."""
+    fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
+    _, _, name = split.rpartition(".sets.")
+    if name != split:
+        fault.fix = fault.fix.replace("--data_root ", "--data_root " + f"{name}=")
+        fault.where = (
+            f"data.params.{split}.params.data_root" if fault.where == "--data_root" else f"{fault.where} (set {name})"
+        )

@@ -23,6 +23,8 @@ class Example(TypedDict, total=False):
     """(h, w) float32: how much each pixel counts in the loss"""
     weight: float
     """how much this example counts in the loss"""
+    timesteps: tuple[int, int]
+    """noise levels [low, high) that it may be trained at; a high of -1 means up to the last one"""
     original_size: tuple[int, int]
     """(height, width) of the file in pixels"""
     crop: tuple[int, int]
@@ -45,6 +47,8 @@ class Batch(TypedDict, total=False):
     """(b, h, w) float32"""
     weight: Tensor
     """(b,) float32"""
+    timesteps: Tensor
+    """(b, 2) int64"""
     original_size: Tensor
     """(b, 2) int64"""
     crop: Tensor

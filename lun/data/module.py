@@ -1,10 +1,9 @@
 """The data module that YAML files name: datasets from recipes, loaders that follow the training position."""
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from lightning.pytorch import LightningDataModule
@@ -24,22 +23,28 @@ from lun.data.cache.text.encoder import TextEncoder
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.keyed import Keyed
 from lun.data.loader import Loader, loader_settings
+from lun.data.one_set import OneSet
 from lun.data.order.bucket_table import BucketTable, assign
 from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets, BucketSettings
 from lun.data.order.law import Key, Law, Order, Size
+from lun.data.order.law_start import BEGINNING, LawStart
 from lun.data.order.position_sampler import OnceBatchSampler, OnceByBucketSampler, PositionBatchSampler, Window
+from lun.data.order.segments import Continuable
 from lun.data.rejects import RejectedList
+from lun.data.sets.mix import Mix
+from lun.data.sets.set_settings import MixSettings, SetsRecipe, is_sets
+from lun.data.sets.set_sizes import require_sizes
 
 log = logging.getLogger(__name__)
 
-_LONGEST_EPOCH = 1 << 30
 _SPLITS = {"fit": ("train", "validation"), "validate": ("validation",), "test": ("test",), "predict": ("predict",)}
 
 
 class DataModuleFromConfig(LightningDataModule):
     """Datasets built from recipes; a recipe may carry `dataloader_params` beside its `target` and `params`.
 
+    train                   one recipe, or several `sets`: see `lun.data.sets.set_settings.SetRecipe`
     batch_size              examples of one micro-batch on one rank
     buckets                 read pictures at several sizes, each at the one that crops it least: see `Buckets`
     cache                   keep the first stage's moments of all pictures, and what a frozen text encoder makes of
@@ -53,7 +58,7 @@ class DataModuleFromConfig(LightningDataModule):
     def __init__(
         self,
         batch_size: int,
-        train: Recipe | None = None,
+        train: Recipe | SetsRecipe | None = None,
         validation: Recipe | None = None,
         test: Recipe | None = None,
         predict: Recipe | None = None,
@@ -73,6 +78,10 @@ class DataModuleFromConfig(LightningDataModule):
         splits = {"train": train, "validation": validation, "test": test, "predict": predict}
         self.recipes: dict[str, Recipe] = {split: recipe for split, recipe in splits.items() if recipe is not None}
         _refuse_repeats(self.recipes)
+        self.buckets = None if buckets is None else Buckets.read(buckets)
+        self.mix_settings = MixSettings.read(train) if train is not None and is_sets(train) else None
+        if self.mix_settings:
+            require_sizes(self.mix_settings.sets, self.buckets)
         self.batch_size = batch_size
         self.cache = Cache.read(cache)
         at_most = 0 if self.cache else min(batch_size, available_cpus())  # moments take longer to send than to read
@@ -81,10 +90,11 @@ class DataModuleFromConfig(LightningDataModule):
             where, why = "data.params.shuffle_val_dataloader", "with buckets each one's pictures are shuffled already"
             raise Fault("CFG08", f"{where} has no effect beside buckets", where=where, why=why, fix="delete the line")
         self.shuffled = {"validation": shuffle_val_dataloader}
-        self.buckets = None if buckets is None else Buckets.read(buckets)
         self.max_bad_fraction = max_bad_fraction
         self.datasets: dict[str, Any] = {}
         self._tables: dict[str, BucketTable] = {}
+        self._training: OneSet | Mix | None = None
+        self._start = BEGINNING
         self._cached: dict[str, Any] = {}
         self.position: Position | None = None
         self.window = Window(batch_size)
@@ -100,6 +110,19 @@ class DataModuleFromConfig(LightningDataModule):
         self.seed = seed
         self.total_steps = total_steps
         self._law = self.law()
+
+    def go_on(self, stored: Mapping[str, Any], changed: bool) -> bool:
+        """Let several sets go on from the stored `state_dict_of_data()`, as it was or changed; False for one set."""
+        if "reached" not in stored or not isinstance(self.training, Mix):
+            return False
+        self._start = self.training.start_after(stored) if changed else LawStart.of(stored["start"])
+        self._law = self.law()
+        return True
+
+    def all_recipes(self) -> list[Recipe]:
+        """The recipe of every dataset, those of several sets one by one."""
+        sets = [one.recipe for one in self.mix_settings.sets] if self.mix_settings else []
+        return sets + [recipe for recipe in self.recipes.values() if not is_sets(recipe)]
 
     def has(self, split: str) -> bool:
         """Whether there is a dataset for `split`: train, validation, test or predict."""
@@ -125,32 +148,39 @@ class DataModuleFromConfig(LightningDataModule):
                 self.dataset(split)
 
     @property
+    def training(self) -> OneSet | Mix:
+        """What is trained on, and in which order."""
+        if self._training is None:
+            dataset = self.dataset("train")
+            mixed = self.mix_settings and Mix(self.mix_settings, dataset, self.buckets)
+            self._training = mixed or OneSet(dataset, self.buckets)
+        return self._training
+
+    @property
     def n(self) -> int:
         """Examples in one epoch of training, repeats and resolutions counted."""
-        if self.buckets is not None:
-            return self.table("train").n
-        repeats = DatasetAccess(self.dataset("train")).repeats()
-        return len(self.dataset("train")) if repeats is None else int(repeats.sum())
+        return self.training.n
 
     def table(self, split: str) -> BucketTable:
         """Which example of `split` goes into which bucket."""
         assert self.buckets is not None
+        if split == "train":
+            return self.training.table()
         if split not in self._tables:
-            access = DatasetAccess(self.dataset(split))
-            self._tables[split] = assign(access.sizes(), access.repeats() if split == "train" else None, self.buckets)
+            self._tables[split] = assign(DatasetAccess(self.dataset(split)).sizes(), None, self.buckets)
         return self._tables[split]
 
     def law(self) -> Law:
         """The order of the training set."""
-        if self.buckets is not None:
-            return BucketOrder(self.table("train"), self.seed, self.global_batch)
-        return Order(_examples(self.dataset("train")), self.seed)
+        return self.training.law(self.seed, self.global_batch, self._start)
 
     def describe(self) -> None:
         """Say once how the training set is cut, where that is not plain, and which sets nothing reads."""
         for split in ("test", "predict"):
             if self.has(split):
                 log.info("note: data.params.%s is not read: a run trains and validates", split)
+        for line in self.training.lines():
+            log.info("%-8s %s", "set", line)
         if self.buckets is not None:
             for line in self.table("train").lines(self.global_batch, DatasetAccess(self.dataset("train")).path):
                 log.info("%-8s %s", "buckets" if not line.startswith(" ") else "", line)
@@ -158,12 +188,15 @@ class DataModuleFromConfig(LightningDataModule):
     def cache_moments(self, encoder: LatentEncoder, share: Share) -> None:
         """Fill the cache with what training and validation need; from then on loaders read moments from it."""
         assert self.cache is not None
+
+        def cached(dataset: Any, read_at: Mapping[Size | None, np.ndarray]) -> Any:
+            assert self.cache is not None
+            return self.cache.moments_of(dataset, read_at, encoder, available_cpus(), share)
+
         for split in _SPLITS["fit"]:
             if self.has(split) and split not in self._cached:
-                dataset = self.dataset(split)
-                self._cached[split] = self.cache.moments_of(
-                    dataset, self._read_at(split), encoder, available_cpus(), share
-                )
+                one = self.training if split == "train" else OneSet(self.dataset(split), self.buckets)
+                self._cached[split] = one.cached(cached)
 
     def cache_text(self, encoder: TextEncoder, share: Share) -> CachedText:
         """Fill the cache with the captions of training and validation; returns what answers in the encoder's place."""
@@ -177,12 +210,6 @@ class DataModuleFromConfig(LightningDataModule):
 
     def _fitted(self) -> list[Any]:
         return [self.dataset(split) for split in _SPLITS["fit"] if self.has(split)]
-
-    def _read_at(self, split: str) -> dict[Size | None, np.ndarray]:
-        """The examples that are read at each size."""
-        if self.buckets is None:
-            return {None: np.arange(len(self.dataset(split)))}
-        return {bucket.size: bucket.examples for bucket in self.table(split).buckets}
 
     def start_of(self, epoch: int) -> int:
         """The place, in examples consumed, at which `epoch` begins."""
@@ -207,17 +234,28 @@ class DataModuleFromConfig(LightningDataModule):
         return [access.path(self._law.key(place).example) for place in places]
 
     def fingerprint(self) -> str:
-        """What tells the training set from another: the dataset's own, else its class and length."""
-        if self.buckets is not None:
-            return hashlib.sha256((self._own_fingerprint() + self.table("train").fingerprint()).encode()).hexdigest()
-        return self._own_fingerprint()
+        """What tells the training set from another."""
+        return self.training.fingerprint()
 
-    def _own_fingerprint(self) -> str:
-        return DatasetAccess(self.dataset("train")).fingerprint()
+    def state_dict_of_data(self) -> dict[str, Any]:
+        """What a resumed run compares with its own: a slot means the same example only while these stay equal.
 
-    def state_dict_of_data(self) -> dict[str, int | str]:
-        """What a resumed run compares with its own: a slot means the same example only while these stay equal."""
-        return {"n": self.n, "global_batch": self.global_batch, "fingerprint": self.fingerprint(), "seed": self.seed}
+        Of several sets also what goes on when one of them changes.
+        """
+        state = {"n": self.n, "global_batch": self.global_batch, "fingerprint": self.fingerprint(), "seed": self.seed}
+        if not isinstance(self.training, Mix):
+            return state
+        return {**state, **self.training.state_dict(self._reached(), self._start)}
+
+    def laps(self) -> dict[str, float]:
+        """How often each of several sets was read in full, by name; a real number."""
+        return self.training.laps(self._reached()) if isinstance(self.training, Mix) else {}
+
+    def _reached(self) -> LawStart:
+        """What was read of several sets before the position."""
+        position = self.position or Position()
+        law = cast(Continuable, self._law)
+        return law.reached(max(position.slot, self._start.slot), max(position.step, self._start.step))
 
     def train_dataloader(self) -> Loader:
         """Batches of this rank without end, from the position on. Needs `follow` first."""
@@ -275,16 +313,3 @@ def _refuse_repeats(recipes: Mapping[str, Recipe]) -> None:
             where = f"data.params.{split}.params.repeats"
             why = "it reads each picture once, so that its losses stay means over the pictures"
             raise Fault("CFG08", f"{where} has no effect", where=where, why=why, fix="delete the line")
-
-
-def _examples(dataset: Any) -> int | np.ndarray:
-    """How many examples an epoch has, or the index of each where some are repeated."""
-    repeats = DatasetAccess(dataset).repeats()
-    if repeats is not None and repeats.sum() > _LONGEST_EPOCH:
-        raise Fault(
-            "CFG08",
-            f"an epoch cannot have {repeats.sum():,} examples",
-            why=f"its order is kept in memory, and {_LONGEST_EPOCH:,} is the most",
-            fix="data.params.train.params.repeats=1, or fewer repeats in names of folders and in descriptions",
-        )
-    return len(dataset) if repeats is None else np.repeat(np.arange(len(dataset)), repeats)

@@ -1,6 +1,8 @@
-"""Whether validation looks at pictures that training learns from."""
+"""Whether validation looks at pictures that training learns from, and whether sets share pictures."""
 
 import logging
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,3 +31,15 @@ def warn_of_overlap(train: Any, validation: Any) -> None:
             f"{shared:,}",
             f"{len(validation):,}",
         )
+
+
+def warn_of_shared_pictures(sets: Mapping[str, Any]) -> None:
+    """Warn where two sets of a run read the same picture, which then comes as often as both say."""
+    names = {name: DatasetAccess(one).paths() for name, one in sets.items()}
+    keys = {name: np.unique(path_keys(paths)) for name, paths in names.items() if paths is not None}
+    for first, second in combinations(keys, 2):
+        if shared := len(np.intersect1d(keys[first], keys[second])):
+            log.warning(
+                "warning[DAT10]: %s images are in both sets %s and %s, and are read as often as both say",
+                *(f"{shared:,}", first, second),
+            )

@@ -14,13 +14,19 @@ READ_AT_MOST = 20_000
 
 
 def tag_frequency(dataset: Any) -> dict[str, dict[str, int]]:
-    """{name of the dataset: {tag: examples that have it}}, the most frequent first; empty where there are no tags.
+    """{name of the dataset, or of each set: {tag: examples that have it}}, the most frequent first; {} without tags.
 
     Tags are those of descriptions as they were written, before any rule; in text captions, what stands between commas.
     """
+    if sets := getattr(dataset, "sets", None):
+        return {name: dict(_counts(DatasetAccess(one)).most_common(MOST)) for name, one in sets.items()}
     access = DatasetAccess(dataset)
-    counts = access.tag_counts() or _written(access)
+    counts = _counts(access)
     return {access.title: dict(counts.most_common(MOST))} if counts else {}
+
+
+def _counts(access: DatasetAccess) -> Counter[str]:
+    return access.tag_counts() or _written(access)
 
 
 def _written(access: DatasetAccess) -> Counter[str]:

@@ -54,7 +54,15 @@ def _inspect(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
-    folder = _folder(asked.output, asked.folder or given.name)
+    codes = [_inspect_one(asked, one) for one in given.sets()]
+    return next((code for code in codes if code), 0)
+
+
+def _inspect_one(asked: argparse.Namespace, given: Given) -> int:
+    output = str(Path(asked.output, given.set_name)) if asked.output and given.set_name else asked.output
+    folder = _folder(output, asked.folder or given.name)
+    if given.set_name:
+        print(f"set       {given.set_name}")
     kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
     teller = logging.getLogger("lun.data.index.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words

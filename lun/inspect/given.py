@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.config.compat.upgrade import upgrade
-from lun.config.reading.load_layers import load_layers
+from lun.config.reading.load_layers import Merged, load_layers
 from lun.config.recipes import RecipeCheck
-from lun.config.slots import DATASET
+from lun.config.several_sets import names_sets
+from lun.config.signature import accepted_by
+from lun.config.targets import find_target
 
 if TYPE_CHECKING:
     from lun.inspect.view import DatasetView
 
 LOCAL = "lun.data.local.Local"
+DATA_MODULE = "lun.data.module.DataModuleFromConfig"
 CLIP_LENGTH = 77
 
 
@@ -30,18 +34,31 @@ class Given:
     buckets: Mapping[str, Any] | None = None
 
     split: str = "train"
+    set_name: str | None = None
+    """of one of several sets"""
 
     @property
     def name(self) -> str:
-        """What a person calls the data set: its folder, else its class."""
-        return self.folder or str(self.recipe["target"]).rpartition(".")[2]
+        """What a person calls the data set: the name of its set, its folder, else its class."""
+        return self.set_name or self.folder or str(self.recipe["target"]).rpartition(".")[2]
 
     def build(self) -> DatasetView:
         """The data set; whatever `Fault` training would meet."""
         from lun.data.building import build_dataset
         from lun.inspect.view import DatasetView
 
-        return DatasetView(build_dataset(self.recipe, self.split))
+        split = f"{self.split}.sets.{self.set_name}" if self.set_name else self.split
+        return DatasetView(build_dataset(self.recipe, split))
+
+    def sets(self) -> list[Given]:
+        """One for each of several sets, else this one alone."""
+        if "sets" not in self.recipe:
+            return [self]
+        named = {name: one for name, one in self.recipe["sets"].items() if one is not None}
+        return [
+            replace(self, recipe=one, set_name=name, buckets=_buckets_of(one, self.buckets))
+            for name, one in named.items()
+        ]
 
     def without_captions(self) -> Given:
         """The same, where pictures need no captions: these can be looked at although training refuses them."""
@@ -78,36 +95,48 @@ def read_given(folder: str | None, files: Sequence[str], settings: Sequence[str]
     if not files and not settings:
         return Given(folder, {"target": LOCAL, "params": {"data_root": folder}})
     merged, _, faults = upgrade(load_layers(files, settings))
-    config = merged.config
-    path = ("data", "params", split)
-    recipe: Any = config
-    for key in path:
-        recipe = (recipe.get(key) if isinstance(recipe, Mapping) else None) or {}
-    if not recipe:
-        if files:
-            raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
-        recipe = {}
-    recipe = {"target": LOCAL, **recipe}
+    config, path = merged.config, ("data", "params", split)
+    recipe = _inside(config, *path)
+    if not recipe and files:
+        raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
+    recipe = recipe if names_sets(recipe) else {"target": LOCAL, **recipe}
     if folder is not None:
-        _require_folder_setting(recipe["target"], merged.where((*path, "target")))
-        recipe = {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
+        recipe = _with_folder(recipe, folder, merged, path)
     check = RecipeCheck(merged)
-    check.check(recipe, path, DATASET)
+    declared = accepted_by(find_target(DATA_MODULE)).parameters[split]
+    check.parameter(find_target(DATA_MODULE), split, recipe, declared, path)
     if faults + check.faults:
         raise ExceptionGroup("faults in the configuration", faults + check.faults)
-    encoder = ((config.get("model") or {}).get("params") or {}).get("cond_stage_config")
-    recipe = {"target": recipe["target"], "params": recipe.get("params") or {}}
-    buckets = ((config.get("data") or {}).get("params") or {}).get("buckets")
-    return Given(
-        folder, recipe, config.get("seed") or 0, encoder if isinstance(encoder, Mapping) else None, buckets, split
-    )
+    encoder = _inside(config, "model", "params", "cond_stage_config")
+    buckets = _inside(config, "data", "params", "buckets") or None
+    if not names_sets(recipe):
+        recipe = {"target": recipe["target"], "params": recipe.get("params") or {}}
+    return Given(folder, recipe, config.get("seed") or 0, encoder if encoder else None, buckets, split)
+
+
+def _inside(config: Any, *path: str) -> Any:
+    """The map at a path of a configuration; empty where there is none."""
+    for key in path:
+        config = config.get(key) if isinstance(config, Mapping) else None
+    return config if isinstance(config, Mapping) else {}
+
+
+def _with_folder(recipe: Mapping[str, Any], folder: str, merged: Merged, path: Sequence[str]) -> Mapping[str, Any]:
+    """`recipe` reading `folder`. Raises `Fault` CLI03 for several sets, CFG08 and CFG04 as below."""
+    if names_sets(recipe):
+        fix = "--set " + quoted(f"{'.'.join(path)}.sets.NAME.params.data_root={folder}")
+        raise Fault("CLI03", "DIR does not say of which set it is", why=f"{'.'.join(path)} has several", fix=fix)
+    _require_folder_setting(recipe["target"], merged.where((*path, "target")))
+    return {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
+
+
+def _buckets_of(one: Mapping[str, Any], buckets: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Those that a set is read in."""
+    return {**buckets, "resolutions": one["resolutions"]} if buckets and one.get("resolutions") else buckets
 
 
 def _require_folder_setting(target: str, where: str) -> None:
     """Raise `Fault` CFG08 for a class that takes no `data_root`, CFG04 for one that may not be named."""
-    from lun.config.signature import accepted_by
-    from lun.config.targets import find_target
-
     accepted = accepted_by(find_target(target))
     if "data_root" not in accepted.parameters and not accepted.anything:
         raise Fault(

@@ -24,8 +24,11 @@ class TrainingData(Protocol):
     global_batch: int
     epoch: int
 
-    def state_dict_of_data(self) -> dict[str, int | str]:
-        """What the order of examples depends on: n, global_batch, fingerprint, seed."""
+    def state_dict_of_data(self) -> dict[str, Any]:
+        """What the order of examples depends on: n, global_batch, fingerprint, seed; of several sets more."""
+
+    def laps(self) -> dict[str, float]:
+        """How often each of several sets was read in full, by name."""
 
     def files(self, micro: int | None = None) -> list[str]:
         """What this rank reads in the step at work, all of it or one micro-batch, by name."""

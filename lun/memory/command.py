@@ -12,6 +12,7 @@ from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.run.data_roots import NOWHERE
 from lun.run.settings import read_settings
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _start(words: list[str]) -> int:
         raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")
     console.configure(None)
     admit_user_code(arguments.allow)
-    settings = read_settings(replace(arguments, data_root=arguments.data_root or "."), None)
+    settings = read_settings(replace(arguments, data_root=arguments.data_root or (NOWHERE,)), None)
     from lun.memory.forecast import forecast  # torch, which takes seconds
 
     print("\n".join(lines(forecast(settings.config))))

@@ -100,8 +100,10 @@ def build(model: DDPM) -> None:
 def load_of(config: Mapping[str, Any]) -> Load:
     """Batch and sides that a configuration asks for; of several sizes the largest."""
     data = config["data"]["params"]
-    train = (data.get("train") or {}).get("params") or {}
-    resolutions = (data.get("buckets") or {}).get("resolutions") or [train.get("size") or 512]
+    train = data.get("train") or {}
+    sets = [one for one in (train.get("sets") or {"": train}).values() if one is not None]
+    sides = [(one.get("params") or {}).get("size") or 512 for one in sets]
+    resolutions = (data.get("buckets") or {}).get("resolutions") or sides
     callbacks = (config.get("lightning") or {}).get("callbacks") or {}
     samples = ((callbacks.get("image_logger") or {}).get("params") or {}).get("max_images", 4)
     shown = 0 if callbacks.get("image_logger") is None else samples

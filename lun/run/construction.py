@@ -84,7 +84,7 @@ def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
     data: DataModuleFromConfig = instantiate_from_config(recipe)
     if not data.has("train"):
         data.dataset("train")  # says so
-    for one in data.recipes.values():
+    for one in data.all_recipes():
         kind = admitted(one["target"])
         if hasattr(kind, "require_settings"):
             kind.require_settings(one.get("params") or {})

@@ -12,10 +12,11 @@ from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
 from lun.run.build_model import model_of
+from lun.run.data_roots import MISSING
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
 from lun.run.rate import describe_rate, rate_of
-from lun.run.settings import MISSING, Settings
+from lun.run.settings import Settings
 from lun.strategies.execution import device_of
 from lun.strategies.precision import policy_of
 
@@ -91,8 +92,15 @@ class Plan:
 
     def _data(self) -> str:
         train = self.settings.config["data"]["params"]["train"]
-        root = (train.get("params") or {}).get("data_root", train["target"])
-        return NOT_NAMED if root == MISSING else str(root)
+        if "sets" in train:
+            return ", ".join(f"{name}: {_root(one)}" for name, one in train["sets"].items() if one is not None)
+        return _root(train)
+
+
+def _root(recipe: Recipe) -> str:
+    """The folder that a dataset reads, else its class."""
+    root = (recipe.get("params") or {}).get("data_root", recipe["target"])
+    return NOT_NAMED if root == MISSING else str(root)
 
 
 def describe_parts(parts: list[PartSize]) -> str:

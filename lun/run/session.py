@@ -17,6 +17,7 @@ from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.shell import quoted
 from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
+from lun.callbacks.laps import Laps
 from lun.callbacks.space import DiskSpace
 from lun.callbacks.stops import Stops
 from lun.checkpoints.atomic import clean_leftovers
@@ -30,6 +31,7 @@ from lun.program import as_started
 from lun.run.config_changes import changed_settings, stored_settings
 from lun.run.construction import build_parts
 from lun.run.data_changes import compare_data, list_changes, next_epoch
+from lun.run.data_roots import name_of_roots
 from lun.run.fill_caches import FillCaches
 from lun.run.length import settle_length
 from lun.run.lightning_trainer import build_loggers, build_trainer, require_device
@@ -216,13 +218,12 @@ class Session:
         return RunDirectory(Path(self.first.decides("run_directory", lambda: str(self.new_directory().path))))
 
     def new_directory(self) -> RunDirectory:
-        train = self.settings.config["data"]["params"]["train"].get("params") or {}
         datadir_in_name = self.arguments.datadir_in_name
         return RunDirectory.create(
             Path(self.arguments.logdir),
             self.arguments.name or run_name(self.settings.files),
-            train.get("data_root"),
-            self.arguments.data_root is not None if datadir_in_name is None else datadir_in_name,
+            name_of_roots(self.settings.config["data"]["params"]["train"]),
+            bool(self.arguments.data_root) if datadir_in_name is None else datadir_in_name,
             self.arguments.postfix,
             now=self.now,
         )
@@ -230,7 +231,14 @@ class Session:
     def changed_slot(self) -> int | None:
         """Where to go on in the data if an accepted change makes the stored slot meaningless."""
         stored = self.resume.stored if self.resume else {}
-        if not stored.get("data") or not list_changes(stored["data"], self.data.state_dict_of_data()):
+        if not stored.get("data"):
+            return None
+        changes = list_changes(stored["data"], self.data.state_dict_of_data())
+        if self.data.go_on(stored["data"], bool(changes)):
+            if changes:
+                log.info("note: %s changed as accepted; the rest goes on where it was", ", ".join(sorted(changes)))
+            return None
+        if not changes:
             return None
         epoch = next_epoch(stored["position"]["slot"], stored["data"]["n"])
         log.info("note: data or batch changed as accepted; going on at the start of epoch %d", epoch)
@@ -238,7 +246,8 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         caches = [FillCaches()] if self.data.cache else []
-        ours = [position, LinkLatest(run), Controls(stops), *caches]
+        laps = [Laps()] if self.data.mix_settings else []
+        ours = [position, LinkLatest(run), Controls(stops), *caches, *laps]
         callbacks = [*ours, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         validates, by_hand = self.data.has("validation"), self.model.by_hand

@@ -18,6 +18,7 @@ from lun.config.compat.sdxl_unconditional import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load_layers import Merged, read_layers
 from lun.run.config_changes import stored_settings
+from lun.run.data_roots import MISSING, data_roots, inside, root_flag
 from lun.run.defaults import DEFAULTS
 from lun.strategies.strategy_names import unread_section, with_deepspeed_section
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # it brings torch along, and a missing file should be reporte
     from lun.run_dir.resume import Resume
 
 log = logging.getLogger(__name__)
-MISSING = "???"
 NOT_THERE = ("CFG07", "DEP", "DAT", "MOD01", "MOD06", "DEV")
 """Faults of a value, package, folder, file or device that is not there; they do not stand in the way of a plan."""
 
@@ -84,7 +84,7 @@ def look_at_settings(arguments: Arguments, resume: Resume | None) -> tuple[Setti
 
 def without_idle_monitors(merged: Merged) -> tuple[Merged, list[str]]:
     """The configuration without savers that wait for a metric that nothing computes and nobody named, and notes."""
-    if isinstance(_inside(merged.config, "data", "params", "validation"), dict):
+    if isinstance(inside(merged.config, "data", "params", "validation"), dict):
         return merged, []
     waiting = {
         path[2]: fault
@@ -93,7 +93,7 @@ def without_idle_monitors(merged: Merged) -> tuple[Merged, list[str]]:
     }
     if not waiting:
         return merged, []
-    callbacks = _inside(merged.config, "lightning", "callbacks") or {}
+    callbacks = inside(merged.config, "lightning", "callbacks") or {}
     lightning = {**(merged.config.get("lightning") or {}), "callbacks": callbacks | dict.fromkeys(waiting)}
     unresolved = {path: fault for path, fault in merged.unresolved.items() if path[2:3] not in {(n,) for n in waiting}}
     notes = [f"lightning.callbacks.{name} is off: nothing is validated, and no metric is named" for name in waiting]
@@ -134,31 +134,8 @@ def flags_as_overrides(arguments: Arguments, config: dict[str, Any]) -> list[str
         "model.scale_lr": arguments.scale_lr,
         "model.params.ckpt_path": arguments.init_from,
     }
-    said |= dict.fromkeys(data_roots(config), arguments.data_root)
+    said |= data_roots(config, arguments.data_root)
     return [f"{path}={json.dumps(value, ensure_ascii=False)}" for path, value in said.items() if value is not None]
-
-
-def data_roots(config: dict[str, Any]) -> list[str]:
-    """The settings that `--data_root` means: training's, and validation's unless that was set apart."""
-    train, validation = (_data_root(config, split) for split in ("train", "validation"))
-    shared = validation is not None and validation in (MISSING, train)
-    return [f"data.params.{split}.params.data_root" for split in ("train", *(["validation"] if shared else []))]
-
-
-def _data_root(config: dict[str, Any], split: str) -> str | None:
-    """Where `split` reads from: `???` if it does not say, None where there is no such split."""
-    recipe = _inside(config, "data", "params", split)
-    if not isinstance(recipe, dict):
-        return None
-    params = recipe.get("params")
-    return params.get("data_root", MISSING) if isinstance(params, dict) else MISSING
-
-
-def _inside(config: Any, *path: str) -> Any:
-    """The value at a path of a configuration that was not checked yet; None where there is none."""
-    for key in path:
-        config = config.get(key) if isinstance(config, dict) else None
-    return config
 
 
 def unusable_texts(merged: Merged) -> list[Fault]:
@@ -188,7 +165,7 @@ def missing_values(merged: Merged) -> list[Fault]:
             "CFG07",
             f"{'.'.join(path)} has no value",
             where=merged.where(path),
-            fix="--data_root DIR" if path[-1] == "data_root" else f"{'.'.join(path)}=VALUE",
+            fix=root_flag(path) if path[-1] == "data_root" else f"{'.'.join(path)}=VALUE",
         )
         for path in _missing(merged.config, ())
     ]

@@ -164,9 +164,10 @@ class DDPM(TrainedModel, DrawsPictures):
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
-        """Losses of x0, where the batch's `mask` says and as much as its `weight` says."""
+        """Losses of x0, as the batch's `mask`, `weight` and `timesteps` (levels of an example) say."""
         assert self.model is not None
-        return self.objective(self.model, x0, cond, draws, latent_mask(batch.get("mask"), x0), batch.get("weight"))
+        mask = latent_mask(batch.get("mask"), x0)
+        return self.objective(self.model, x0, cond, draws, mask, batch.get("weight"), batch.get("timesteps"))
 
     # Validation: the raw weights batch by batch, then the averaged ones in a single swap over what was encoded already
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from lun.config.reading.yaml_tree import Node, Path
 
+_SETS = "sets"
+
 
 def merged(base: Node, layer: Node) -> Node:
     """`base` with `layer` over it; a map keeps the place where it was first written."""
@@ -42,8 +44,14 @@ def without(tree: Node, path: Path) -> Node:
 
 
 def _without_stale_params(base: dict[str, Node], layer: dict[str, Node]) -> dict[str, Node]:
+    """`base` without what `layer` takes the place of; one recipe takes that of several `sets`, and they take its."""
     changed = "target" in base and "target" in layer and base["target"].value != layer["target"].value
-    return {key: node for key, node in base.items() if not (changed and key == "params")}
+    stale = {"params"} if changed else set()
+    if _SETS in layer and "target" not in layer:
+        stale |= {"target", "params"}
+    if "target" in layer and _SETS not in layer:
+        stale |= {_SETS, "epoch"} if _SETS in base else set()
+    return {key: node for key, node in base.items() if key not in stale}
 
 
 def _is_by_index(layer: Any, length: int) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -10,15 +11,29 @@ import numpy as np
 from ldm.errors import Fault
 from lun.data.order.buckets import WHERE, BucketFit, Buckets, fit_sizes
 from lun.data.order.law import Size
+from lun.data.order.stream import ALONE, SetPart
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """One size, the examples that are read at it (indices, repeated as often as they are), and their mean crop."""
+    """One size, the examples that are read at it (indices, repeated as often as they are), and their mean crop.
+
+    sets  the same examples set by set, where there are several
+    """
 
     size: Size
     examples: np.ndarray
     cropped: float
+    sets: tuple[SetPart, ...] = ()
+
+    @property
+    def parts(self) -> tuple[SetPart, ...]:
+        return self.sets or (SetPart(ALONE, self.examples, Fraction(len(self.examples))),)
+
+    @property
+    def rate(self) -> Fraction:
+        """How many examples are read an epoch."""
+        return sum((part.rate for part in self.parts), Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -38,12 +53,14 @@ class BucketTable:
     @cached_property
     def n(self) -> int:
         """Examples of one epoch."""
-        return sum(len(bucket.examples) for bucket in self.buckets)
+        return max(1, round(sum(bucket.rate for bucket in self.buckets)))
 
     @property
     def cropped(self) -> float:
         """The share of all pixels that is cut away."""
-        return sum(len(bucket.examples) * bucket.cropped for bucket in self.buckets) / self.n
+        return sum(len(bucket.examples) * bucket.cropped for bucket in self.buckets) / sum(
+            len(bucket.examples) for bucket in self.buckets
+        )
 
     def fingerprint(self) -> str:
         """sha256 over sizes and members: what the order of examples depends on."""
@@ -60,8 +77,11 @@ class BucketTable:
         for bucket in self.buckets:
             width, height = bucket.size
             count = len(bucket.examples)
+            an_epoch = float(bucket.rate)
             small = (
-                f"   one batch of {global_batch} in {global_batch / count:.1f} epochs" if count < global_batch else ""
+                f"   one batch of {global_batch} in {global_batch / an_epoch:.1f} epochs"
+                if an_epoch < global_batch
+                else ""
             )
             lines.append(f"  {width:>5} x {height:<5} {count:>9,} examples {bucket.cropped:>6.1%} cropped{small}")
         if self.spared:

@@ -6,18 +6,24 @@ batches floor(e n_b / GB) ... floor((e + 1) n_b / GB) - 1 of every bucket, in an
 bucket that fills no batch in one epoch waits for a later one, and after e epochs each of its examples was read e times,
 but for those of one batch.
 
+With several sets `n_b` is the number of examples that are read of the bucket an epoch, which need not be whole, and
+its sequence mixes the sets, each of which is shuffled anew in laps of its own (`lun.data.order.stream`).
+
 The position counts examples, and so batches; a draw's slot has to be unique over all buckets and is the bucket's size
 and the number within it (see `bucket_slot`).
 """
 
 from bisect import bisect_right
+from fractions import Fraction
 
 import numpy as np
 import torch
 
 from ldm.diffusion.draws import key
 from lun.data.order.bucket_table import BucketTable
-from lun.data.order.law import Key, Shuffles, Size, drawn
+from lun.data.order.law import Key, Size, drawn
+from lun.data.order.law_start import BEGINNING, LawStart
+from lun.data.order.stream import Stream
 
 SIDE_BITS, NUMBER_BITS = 14, 35
 
@@ -29,53 +35,70 @@ def bucket_slot(size: Size, number: int) -> int:
 
 
 class BucketOrder:
-    """The endless sequence of the buckets of `table`, in batches of `global_batch`."""
+    """The endless sequence of the buckets of `table`, in batches of `global_batch`, from `start` on."""
 
-    def __init__(self, table: BucketTable, seed: int, global_batch: int) -> None:
+    def __init__(self, table: BucketTable, seed: int, global_batch: int, start: LawStart = BEGINNING) -> None:
         self.buckets = table.buckets
         self.n = table.n
         self.seed = seed
         self.global_batch = global_batch
-        self.counts = np.array([len(bucket.examples) for bucket in self.buckets], dtype=np.int64)
-        self.shuffles = [Shuffles(len(bucket.examples), seed, *bucket.size) for bucket in self.buckets]
-        self.members = {bucket.size: bucket.examples for bucket in self.buckets}
+        self.start = start
+        self.streams = [Stream(one.parts, seed, one.size, start.read.get(one.size)) for one in self.buckets]
+        self.rates = [Fraction(stream.rate, global_batch) for stream in self.streams]
+        self.used = [start.used.get(bucket.size, 0) for bucket in self.buckets]
+        self.of_size = {bucket.size: stream for bucket, stream in zip(self.buckets, self.streams, strict=True)}
         self._rounds: dict[int, np.ndarray] = {}
         self._known, self._known_epoch = range(0), 0  # the batches of the epoch that was asked for last
 
     def key(self, place: int) -> Key:
-        batch, lane = divmod(place, self.global_batch)
+        batch, lane = divmod(place - self.start.slot, self.global_batch)
         epoch = self._epoch_of(batch)
         which, turn = self._round(epoch)[batch - self._batches_before(epoch)]
         number = int(turn) * self.global_batch + lane
-        bucket = self.buckets[which]
-        lap, position = divmod(number, len(bucket.examples))
-        index = int(bucket.examples[self.shuffles[which](lap, position)])
-        return Key(bucket_slot(bucket.size, number), index, bucket.size)
+        size = self.buckets[which].size
+        return Key(bucket_slot(size, self.used[which] + number), self.streams[which](number), size)
 
     def epoch(self, place: int) -> int:
-        return self._epoch_of(place // self.global_batch)
+        return self.start.epoch + self._epoch_of((place - self.start.slot) // self.global_batch)
 
     def start_of(self, epoch: int) -> int:
-        return self._batches_before(epoch) * self.global_batch
+        return self.start.slot + self._batches_before(epoch - self.start.epoch) * self.global_batch
 
     def beginning(self, place: int) -> int:
         """A run that was begun without buckets may stand anywhere; a batch must not hold two sizes."""
-        return place - place % self.global_batch
+        return place - (place - self.start.slot) % self.global_batch
 
     def another(self, key: Key, attempt: int) -> int:
-        """Of the same bucket, so that it is cropped no more than its neighbours."""
+        """Of the same bucket, so that it is cropped no more than its neighbours, and of the same set."""
         assert key.size is not None
-        members = self.members[key.size]
+        members = self.of_size[key.size].members_beside(key.example)
         return int(members[drawn(self.seed, key, attempt, len(members))])
 
+    def reached(self, place: int, step: int) -> LawStart:
+        """What was read before `place`, the beginning of a batch, after `step` steps of the run."""
+        batch = (place - self.start.slot) // self.global_batch
+        epoch = self._epoch_of(batch)
+        met = self._round(epoch)[: batch - self._batches_before(epoch), 0]
+        inside = np.bincount(met, minlength=len(self.buckets)).tolist()
+        numbers = [(first + more) * self.global_batch for first, more in zip(self._turns(epoch), inside, strict=True)]
+        read, used = dict(self.start.read), dict(self.start.used)
+        for bucket, stream, number in zip(self.buckets, self.streams, numbers, strict=True):
+            read[bucket.size] = {**read.get(bucket.size, {}), **stream.counts(number)}
+            used[bucket.size] = used.get(bucket.size, 0) + number
+        return LawStart(place, step, self.epoch(place), read, used)
+
+    def _turns(self, epoch: int) -> list[int]:
+        """How many batches of each bucket lie before `epoch`."""
+        return [epoch * rate.numerator // rate.denominator for rate in self.rates]
+
     def _batches_before(self, epoch: int) -> int:
-        return int((epoch * self.counts // self.global_batch).sum())
+        return sum(self._turns(epoch))
 
     def _epoch_of(self, batch: int) -> int:
         if batch in self._known:
             return self._known_epoch
-        low = batch * self.global_batch // self.n
-        high = (batch + len(self.buckets)) * self.global_batch // self.n + 1
+        rate: Fraction = sum(self.rates, Fraction(0))
+        low, high = int(batch / rate), int((batch + len(self.buckets)) / rate) + 1
         epoch = low + bisect_right(range(low, high + 1), batch, key=self._batches_before) - 1
         self._known = range(self._batches_before(epoch), self._batches_before(epoch + 1))
         self._known_epoch = epoch
@@ -86,9 +109,21 @@ class BucketOrder:
         if epoch not in self._rounds:
             while len(self._rounds) > 1:
                 del self._rounds[min(self._rounds)]
-            first, end = (when * self.counts // self.global_batch for when in (epoch, epoch + 1))
+            first, end = self._turns(epoch), self._turns(epoch + 1)
             rows = [(which, turn) for which in range(len(first)) for turn in range(first[which], end[which])]
-            generator = torch.Generator().manual_seed(key(self.seed, "round", epoch))
+            generator = torch.Generator().manual_seed(key(self.seed, "round", self.start.epoch + epoch))
             shuffled = torch.randperm(len(rows), generator=generator).numpy()
             self._rounds[epoch] = np.array(rows, dtype=np.int64).reshape(-1, 2)[shuffled]
+            if any(bucket.sets for bucket in self.buckets):
+                _take_in_turn(self._rounds[epoch])
         return self._rounds[epoch]
+
+
+def _take_in_turn(batches: np.ndarray) -> None:
+    """Let the batches of each bucket, (n, 2) of bucket and number, come by their numbers: sets are counted by prefixes.
+
+    Those of one set alone come as they always did, so that old runs go on as they began.
+    """
+    for which in np.unique(batches[:, 0]):
+        own = batches[:, 0] == which
+        batches[own, 1] = np.sort(batches[own, 1])

@@ -108,6 +108,34 @@ ODD_NOTES = [
 ]
 
 
+START = {"slot": 6, "step": 3, "epoch": 0, "read": {"any": {"a": 4}}, "used": {"64x64": 6}}
+SETS = {
+    "n": 4,
+    "sets": {"a": {"n": 4, "fingerprint": "f", "law": "repeats 1"}},
+    "members": {"a": {"None": 4}},
+    "epoch_of": "sum",
+    "start": START,
+    "reached": START,
+}
+ODD_SETS = [
+    *({name: value} for name in SETS if name != "n" for value in ({"a": 3}, [])),
+    {"n": {}},
+    *({"start": START | odd} for odd in ({"slot": -1}, {"slot": "0"}, {"read": {"64": {}}}, {"used": {"any": -1}})),
+    *({"start": {name: START[name] for name in START if name != gone}} for gone in START),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_SETS, ids=str)
+def test_notes_of_several_sets_are_of_their_types_or_refused(tmp_path: Path, odd: dict[str, object]) -> None:
+    for data, good in ((SETS, True), (SETS | odd, False), ({name: SETS[name] for name in ("n", *odd)}, False)):
+        torch.save({"state_dict": TENSORS, "lun": NOTES | {"data": data}}, tmp_path / "x.ckpt")
+        if good:
+            assert same(read_state_dict(tmp_path / "x.ckpt"))
+        elif data.keys() != {"n"}:
+            with pytest.raises(Fault, match="MOD02"):
+                read_state_dict(tmp_path / "x.ckpt")
+
+
 @pytest.mark.parametrize("odd", ODD_NOTES, ids=str)
 def test_a_checkpoint_whose_notes_are_of_other_types_is_refused(tmp_path: Path, odd: dict[str, object]) -> None:
     whole = {"state_dict": TENSORS, "global_step": 3, "epoch": 0, "lun": NOTES, "optimizer_states": [{}]}

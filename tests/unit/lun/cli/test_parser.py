@@ -44,7 +44,7 @@ def test_the_first_command_line_found_in_use_is_understood():
         train=True,
         resume="logs/pony-sfw-finetune/2022-09-26T21-18-20_v1.4/",
         logdir="logs/pony-sfw-finetune/",
-        data_root="/inputs/derpibooru/",
+        data_root=("/inputs/derpibooru/",),
         datadir_in_name=False,
         overrides=(
             "model.base_learning_rate=2.5e-6",
@@ -100,7 +100,7 @@ def test_the_first_start_found_in_use_is_understood():
         ("-h", "help", True),
         ("--version", "version", True),
         ("-d", "debug", True),
-        ("--data-root d", "data_root", "d"),
+        ("--data-root d", "data_root", ("d",)),
         ("--init-from a.ckpt", "init_from", "a.ckpt"),
         ("--base a --base b c", "base", ("a", "b", "c")),
         ("--base=a.yaml b.yaml", "base", ("a.yaml", "b.yaml")),

@@ -258,3 +258,18 @@ def test_a_folder_that_there_is_not_leaves_none_behind(tmp_path, monkeypatch, ca
     assert "error[DAT01]" in capsys.readouterr().err
     assert run(["nope", "-o", "out"]) == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_sets_have_a_report_each_under_their_names(tmp_path, capsys):
+    params = [{"data_root": str(make_pictures(tmp_path / name, 3)), "size": 8} for name in ("x", "y")]
+    local = {"target": "lun.data.local.Local"}
+    sets = {"cats": {**local, "params": params[0], "weight": 1}, "dogs": {**local, "params": params[1], "weight": 2}}
+    base = tmp_path / "sets.yaml"
+    data = {"target": "lun.data.module.DataModuleFromConfig", "params": {"batch_size": 1, "train": {"sets": sets}}}
+    base.write_text(yaml.safe_dump({"data": data}))
+    assert run(["--base", str(base), "--json", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "set       cats" in said and "set       dogs" in said
+    assert all(json.loads((tmp_path / "out" / name / "report.json").read_text()) for name in ("cats", "dogs"))
+    assert run(["DIR", "--base", str(base)]) == 2
+    assert "DIR does not say of which set it is" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def test_amounts_are_told_in_numbers() -> None:
 
 
 def test_the_plan_says_what_a_run_computes_with() -> None:
-    settings = read_settings(Arguments(base=(str(TINY),), data_root="pictures"), None)
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=("pictures",)), None)
     lines = dict(line.split(maxsplit=1) for line in Plan(settings, 2, amounts=AMOUNTS).lines())
     assert list(lines) == ["config", "data", "model", "device", "optim", "trains", "memory", "steps", "rate"]
     assert lines["config"].endswith("tiny.yaml < command line (2 settings)")
@@ -92,7 +92,7 @@ def test_memory_is_that_of_the_forecast(precision: str) -> None:
     optimizer = {"target": "torch.optim.AdamW"}
     trainer = {"precision": precision}
     model = tiny_config(optimizer_config=optimizer)
-    settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
     parts = Plan(settings, 0).training_plan().parts
     found = forecast({"model": model, "data": settings.config["data"], "lightning": {"trainer": trainer}})
     told = describe_memory(parts, optimizer, trainer, unit=1)
@@ -107,7 +107,7 @@ def test_what_is_not_known_is_no_number() -> None:
 
 
 def test_a_fault_of_the_model_does_not_hide_the_rest() -> None:
-    settings = read_settings(Arguments(base=(str(TINY),), data_root="."), None)
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
     settings.config["model"]["params"]["objective"] = {"target": "torch.nn.Identity"}
     with pytest.raises(Fault):
         Plan(settings, 0).training_plan()

@@ -8,7 +8,7 @@ import yaml
 from ldm.errors import Fault
 from lun.cli.arguments import Arguments
 from lun.config.reading import load_layers
-from lun.run.settings import MISSING, as_yaml, data_roots, flags_as_overrides, layers_of, read_settings
+from lun.run.settings import as_yaml, flags_as_overrides, layers_of, read_settings
 
 TINY = str(Path(__file__).parents[3] / "fixtures" / "tiny.yaml")
 
@@ -20,24 +20,11 @@ def config(train: str, validation: str | None) -> dict[str, object]:
     return {"data": {"params": splits}}
 
 
-TRAIN, VALIDATION = "data.params.train.params.data_root", "data.params.validation.params.data_root"
-
-
-@pytest.mark.parametrize(
-    ("train", "validation", "meant"),
-    [
-        ("a", None, [TRAIN]),
-        ("a", "a", [TRAIN, VALIDATION]),
-        ("a", MISSING, [TRAIN, VALIDATION]),
-        ("a", "b", [TRAIN]),
-    ],
-)
-def test_a_validation_root_that_was_set_apart_stays(train: str, validation: str | None, meant: list[str]) -> None:
-    assert data_roots(config(train, validation)) == meant
+TRAIN = "data.params.train.params.data_root"
 
 
 def test_flags_become_settings_of_the_command_line() -> None:
-    arguments = Arguments(seed=0, scale_lr="sqrt", init_from="a b.ckpt", data_root="/data")
+    arguments = Arguments(seed=0, scale_lr="sqrt", init_from="a b.ckpt", data_root=("/data",))
     assert flags_as_overrides(arguments, config("x", None)) == [
         "seed=0",
         'model.scale_lr="sqrt"',
@@ -62,12 +49,12 @@ def test_what_has_no_value_is_asked_for_with_its_place() -> None:
 def test_all_faults_come_at_once() -> None:
     overrides = ("model.params.image_sze=8", "data.params.batch_size=many", "lightning.trainer.max_step=3")
     with pytest.raises(ExceptionGroup) as raised:
-        read_settings(Arguments(base=(TINY,), overrides=overrides, data_root="."), None)
+        read_settings(Arguments(base=(TINY,), overrides=overrides, data_root=(".",)), None)
     assert len(raised.value.exceptions) == 3
 
 
 def test_the_configuration_written_down_reads_back_as_it_is(tmp_path: Path) -> None:
-    settings = read_settings(Arguments(base=(TINY,), data_root=str(tmp_path)), None)
+    settings = read_settings(Arguments(base=(TINY,), data_root=(str(tmp_path),)), None)
     (tmp_path / "resolved.yaml").write_text(as_yaml(settings.config))
     again = read_settings(Arguments(base=(str(tmp_path / "resolved.yaml"),)), None)
     assert again.config == settings.config
@@ -86,7 +73,7 @@ def test_files_are_read_and_merged_once_whatever_flags_say(monkeypatch: pytest.M
         return load_layers.read_layers(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("lun.run.settings.read_layers", once)
-    settings = read_settings(Arguments(base=(TINY,), overrides=("seed=3",), data_root="pictures", seed=4), None)
+    settings = read_settings(Arguments(base=(TINY,), overrides=("seed=3",), data_root=("pictures",), seed=4), None)
     assert settings.config["seed"] == 4
     assert settings.config["data"]["params"]["train"]["params"]["data_root"] == "pictures"
     assert len(merged_files) == 1

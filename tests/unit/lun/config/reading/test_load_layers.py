@@ -55,6 +55,24 @@ def test_a_layer_that_changes_a_target_starts_its_params_afresh(write):
     assert load_layers([first, second]).config["w"] == {"target": "a.C", "params": {"power": 2}}
 
 
+ONE, SETS = "t: {target: a.B, params: {size: 5}}", "t: {sets: {x: {target: a.B}}}"
+
+
+def test_several_sets_take_the_place_of_the_recipe_below_them(write):
+    assert load_layers([write("a.yaml", ONE), write("b.yaml", SETS)]).config["t"] == {"sets": {"x": {"target": "a.B"}}}
+
+
+def test_a_recipe_takes_the_place_of_the_sets_below_it(write):
+    both = load_layers([write("a.yaml", SETS[:-1] + ", epoch: x}"), write("b.yaml", ONE)])
+    assert both.config["t"] == {"target": "a.B", "params": {"size": 5}}
+
+
+def test_layers_of_sets_merge_by_their_names(write):
+    more = write("b.yaml", "t: {sets: {y: {target: a.C}, x: {repeats: 2}}}")
+    merged = load_layers([write("a.yaml", SETS), more]).config["t"]
+    assert merged == {"sets": {"x": {"target": "a.B", "repeats": 2}, "y": {"target": "a.C"}}}
+
+
 def test_a_layer_that_repeats_a_target_adds_to_its_params(write):
     first = write("a.yaml", "w: {target: a.B, params: {gamma: 5}}")
     second = write("b.yaml", "w: {target: a.B, params: {power: 2}}")

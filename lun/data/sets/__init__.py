@@ -1,0 +1,1 @@
+"""Several sets in one training run: what a config says of each, and how they are read as one."""

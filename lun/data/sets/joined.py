@@ -1,0 +1,95 @@
+"""Several datasets read as one: their examples one after the other, each with what its set says of it."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldm.diffusion.draws import Draws
+from lun.data.dataset_protocol import DatasetAccess
+from lun.data.order.law import Size
+from lun.data.sets.set_settings import SetSettings
+
+EVERY_LEVEL = (0, -1)
+"""`timesteps` of an example that may be trained at any: from the first to the last."""
+
+
+class JoinedSets:
+    """The examples of `datasets`, as many as there are `settings`, in their order."""
+
+    def __init__(self, settings: Sequence[SetSettings], datasets: Sequence[Any]) -> None:
+        self.settings = settings
+        self.sets = {one.name: dataset for one, dataset in zip(settings, datasets, strict=True)}
+        """NAME -> dataset"""
+        self.access = [DatasetAccess(dataset) for dataset in datasets]
+        self.ends = np.cumsum([len(dataset) for dataset in datasets])
+        self.levels = any(one.timesteps for one in settings)
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def first_of(self, name: str) -> int:
+        """The index of the first example of a set."""
+        which = list(self.sets).index(name)
+        return int(self.ends[which - 1]) if which else 0
+
+    def located(self, index: int) -> tuple[int, int]:
+        """(which set, index within it) of an example."""
+        which = int(np.searchsorted(self.ends, index, side="right"))
+        return which, index - (int(self.ends[which - 1]) if which else 0)
+
+    def set_of(self, index: int) -> str:
+        """The name of the set that an example belongs to."""
+        return self.settings[self.located(index)[0]].name
+
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
+        which, own = self.located(index)
+        found = self.access[which].read(own, draws, size)
+        if self.levels and isinstance(found, Mapping):
+            found = {**found, "timesteps": self.settings[which].timesteps or EVERY_LEVEL}
+        return found
+
+    def sizes(self) -> np.ndarray:
+        return np.concatenate([access.sizes() for access in self.access])
+
+    def weights(self) -> np.ndarray | None:
+        """(n,) float32, those of the sets counted in; None where all are 1"""
+        columns = [access.weights() for access in self.access]
+        lengths = map(len, self.access)
+        found = np.concatenate(
+            [
+                np.float32(one.loss_weight) * (np.ones(length, np.float32) if column is None else column)
+                for one, column, length in zip(self.settings, columns, lengths, strict=True)
+            ]
+        )
+        return None if (found == 1).all() else found
+
+    def path(self, index: int) -> Path | str:
+        which, own = self.located(index)
+        access = self.access[which]
+        if access.has("path"):
+            found: Path | str = access.dataset.path(own)
+            return found
+        return f"{self.settings[which].name}: {access.path(own)}"
+
+    def paths(self) -> Sequence[str] | None:
+        columns = [access.paths() for access in self.access]
+        return None if any(one is None for one in columns) else [path for one in columns for path in one or ()]
+
+    def files(self, index: int) -> Iterable[Path]:
+        which, own = self.located(index)
+        return self.access[which].files(own)
+
+    def fingerprint(self) -> str:
+        told = (f"{one.name}\0{access.fingerprint()}\n" for one, access in zip(self.settings, self.access, strict=True))
+        return hashlib.sha256("".join(told).encode()).hexdigest()
+
+    def settled_captions(self, index: int) -> Sequence[str]:
+        which, own = self.located(index)
+        return self.access[which].settled_captions(own)
+
+    @property
+    def captions_settled(self) -> bool:
+        return all(access.captions_settled for access in self.access)
