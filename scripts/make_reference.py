@@ -53,6 +53,7 @@ TARGETS = {
         "ldm.diffusion.timesteps.Stratified",
         "ldm.diffusion.loss.WholeMean",
         "ldm.diffusion.masks.RandomRectangles",
+        "ldm.diffusion.masks.GivenMasks",
     ],
     "Adapters (`model.params.adapter_config`, kinds in its rules)": [
         "ldm.adapters.Adapters",

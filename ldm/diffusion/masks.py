@@ -1,10 +1,18 @@
 """Which part of a picture a network for inpainting has to make up."""
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
+
+
+class DrawsMasks(Protocol):
+    """What draws a mask where the data have none."""
+
+    def __call__(self, draws: BatchDraws, height: int, width: int) -> Tensor: ...
 
 
 @configurable
@@ -32,3 +40,22 @@ class RandomRectangles:
         top, left = int(row[3] * (height - tall + 1)), int(row[4] * (width - wide + 1))
         mask[:, top : top + tall, left : left + wide] = 1
         return mask
+
+
+@configurable
+class GivenMasks:
+    """The masks that the data have (`mask` of `lun.data.local.Local`): white is what has to be made up.
+
+    They say this and nothing else then: errors count everywhere. Samples of captions are made from nothing as ever.
+
+    otherwise  draws the masks of batches without any, by default `RandomRectangles()`
+    """
+
+    from_data = True
+
+    def __init__(self, otherwise: DrawsMasks | None = None) -> None:
+        self.otherwise = otherwise or RandomRectangles()
+
+    def __call__(self, draws: BatchDraws, height: int, width: int) -> Tensor:
+        """See `RandomRectangles`."""
+        return self.otherwise(draws, height, width)

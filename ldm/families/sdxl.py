@@ -58,6 +58,7 @@ SDXL_INPAINTING = Variant(
     of_shape(2048, 9, labels=True),
     in_channels=9,
     spec=Spec("stable-diffusion-xl-v1-inpainting", 1024),
+    config="configs/models/sdxl-inpainting.yaml",
     inpaints=True,
 )
 SDXL_REFINER = not_converted(

@@ -128,6 +128,7 @@ OTHER: Mapping[str, Any] = {
     "loss": Absolute(),
     "mean": WholeMean(),
     "mask": RandomRectangles(),
+    "otherwise": RandomRectangles(0.5),
     "objective": Objective(prediction="v"),
     "profile": PowerDecay(0.2),
     "parameters": nn.Linear(3, 2),

@@ -31,12 +31,18 @@ class Surrounded(Protocol):
 
 
 def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor:
-    """Mask and scaled latents of the masked pictures: (b, 1 + z, h/f, w/f). Kept in the batch for a second look."""
+    """Mask and scaled latents of the masked pictures: (b, 1 + z, h/f, w/f). Kept in the batch for a second look.
+
+    A mask of the data that says what has to be made up (`ldm.diffusion.masks.GivenMasks`) is taken out of the batch,
+    where it would say which errors count.
+    """
     if KEPT not in batch:
         if model.first_stage_key not in batch:
             raise Fault("CFG03", "inpainting needs the pictures themselves", why="the batch holds cached latents only")
         pictures = batch[model.first_stage_key].movedim(-1, 1)
-        masks = mask(model.draws(batch), *pictures.shape[-2:]).to(pictures)
+        given = batch.pop("mask", None) if getattr(mask, "from_data", False) else None
+        drawn = mask(model.draws(batch), *pictures.shape[-2:]) if given is None else given[:, None].round()
+        masks = drawn.to(pictures)
         batch[KEPT] = _joined(model, pictures * (1 - masks), masks)
     kept: Tensor = batch[KEPT]
     return kept
