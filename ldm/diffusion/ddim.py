@@ -1,7 +1,7 @@
 """DDIM on any levels of any path (Song et al. 2021, arXiv 2010.02502), with the interface of diffusers' schedulers.
 
 diffusers' own steps down by a whole number of timesteps, whichever are visited: right only where they divide evenly.
-Without noise its step is x_s = alpha_s x_0 + sigma_s noise, which is Euler's on rectified flow.
+Without noise its step is x_s = alpha_s x_0 + sigma_s noise, which is Euler's; `Euler` computes it in fewer roundings.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
 from ldm.diffusion.path import Path, rounded_to_one
-from ldm.diffusion.prediction import Prediction, x0_from
+from ldm.diffusion.prediction import Prediction, determinant, pair, x0_from
 
 
 class SolverStep(NamedTuple):
@@ -63,3 +63,22 @@ class DDIM(Walk):
         if eta:
             x = x + added * randn_tensor(x.shape, generator=generator, device=x.device, dtype=x.dtype)
         return SolverStep(x)
+
+
+class Euler(Walk):
+    """x_s = alpha_s x_0 + sigma_s noise as a multiple of x_t and of the network's output."""
+
+    def step(self, output: Tensor, t: Tensor, x: Tensor) -> SolverStep:
+        """x (b, ...) of the next level, from x and the network's output at t.
+
+        With `output = a x_0 + b noise` that is x_s = ((a sigma_s - b alpha_s) x_t + (alpha_s sigma - sigma_s alpha)
+        output) / D. On a straight line it is x_t + (sigma_s - sigma) output, to the bit.
+        """
+        alpha, sigma = self.coefficients(t.item(), x)
+        alpha_next, sigma_next = self.coefficients(self.following[t.item()], x)
+        a, b = pair(self.prediction, alpha, sigma)
+        d = determinant(self.prediction, alpha, sigma)
+        kept = rounded_to_one((a * sigma_next - b * alpha_next) / d)
+        straight = (rounded_to_one(alpha + sigma) == 1) & (rounded_to_one(alpha_next + sigma_next) == 1)
+        moved = torch.where(straight, sigma - sigma_next, alpha_next * sigma - sigma_next * alpha) / d
+        return SolverStep(kept * x + moved * output)

@@ -83,12 +83,12 @@ def solver_class(scheduler: Scheduler) -> SolverClass:
     """The class that a scheduler's name stands for, imported late: diffusers is heavy, and not every run samples."""
     import diffusers
 
-    from ldm.diffusion.ddim import DDIM
+    from ldm.diffusion.ddim import DDIM, Euler
     from ldm.diffusion.dpm_solver import DPMSolver
 
     known = {
         "ddim": SolverClass(DDIM),
-        "euler": SolverClass(DDIM, diffusers.EulerDiscreteScheduler),  # Euler's step is DDIM's without noise
+        "euler": SolverClass(Euler, diffusers.EulerDiscreteScheduler),
         "dpmpp": SolverClass(DPMSolver, diffusers.DPMSolverMultistepScheduler),
     }
     if scheduler not in known:

@@ -8,10 +8,13 @@ from diffusers import DDIMScheduler
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.ddim import DDIM, Euler
+from ldm.diffusion.edm import EDMPath
 from ldm.diffusion.guidance import Guidance, guided
 from ldm.diffusion.objective import Network
-from ldm.diffusion.path import DDPMPath, column, ddim_timesteps, trailing
+from ldm.diffusion.path import DDPMPath, Path, column, ddim_timesteps, trailing
 from ldm.diffusion.prediction import Prediction, target
+from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.sampler import Scheduler, sample
 from ldm.errors import Fault
 
@@ -151,6 +154,18 @@ def test_any_number_of_steps_up_to_all_stays_on_the_path(scheduler: Scheduler, s
     assert visited == sorted(set(visited), reverse=True)
     assert 0 <= visited[-1] <= visited[0] <= 99
     assert drawn.isfinite().all()
+
+
+@pytest.mark.parametrize("prediction", ["eps", "v", "x0", "flow"])
+@pytest.mark.parametrize(
+    "path", [STABLE, EDMPath(), RectifiedFlow(sampling_shift=3.0)], ids=lambda path: type(path).__name__
+)
+def test_eulers_own_step_is_ddims_on_every_path(path: Path, prediction: Prediction) -> None:
+    grid = path.grid(5)
+    start = 0 if prediction != "eps" or path.coefficients(grid[:1])[0] else 1
+    x, output = NOISE * path.coefficients(grid[start : start + 1])[1], NOISE.flip(0)
+    steps = [kind(path, prediction, grid).step(output, grid[start], x).prev_sample for kind in (Euler, DDIM)]
+    torch.testing.assert_close(*steps, rtol=1e-4, atol=1e-4)
 
 
 def test_guidance_moves_away_from_the_unconditional_output() -> None:
