@@ -33,6 +33,7 @@ TARGETS = {
         "ldm.modules.encoders.clip.FrozenCLIPEmbedder",
         "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder",
         "ldm.modules.encoders.sdxl.SDXLConditioner",
+        "ldm.modules.encoders.sd3.SD3Conditioner",
         "ldm.modules.encoders.words.HashedWordEmbedder",
     ],
     "Objective (`model.params.objective`)": [

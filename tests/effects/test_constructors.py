@@ -13,7 +13,9 @@ import torch
 import yaml
 from support.described import described
 from support.runs import TINY
+from support.sd3 import T5 as SMALL_T5
 from support.sd3 import TINY as TINY_MMDIT
+from support.sd3 import VOCABULARY
 from torch import nn
 
 import ldm
@@ -82,6 +84,10 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2": {"from_scratch": True, "config": SMALL_TEXT},
     "ldm.modules.encoders.sdxl.SDXLConditioner": {"from_scratch": True, "clip": SMALL_TEXT, "open_clip": SMALL_TEXT},
+    "ldm.modules.encoders.sd3.SD3Conditioner": {
+        **{"from_scratch": True, "clip": SMALL_TEXT, "open_clip": SMALL_TEXT},
+        **{"t5": SMALL_T5, "tokenizer_3": str(VOCABULARY)},
+    },
     "ldm.modules.encoders.words.HashedWordEmbedder": {"from_scratch": True},
     "ldm.modules.losses.contperceptual.LPIPSWithDiscriminator": {"disc_start": 1, "perceptual_features": "random"},
     "ldm.modules.networks.compvis.UNetModel": UNET,
@@ -99,6 +105,8 @@ OTHER: Mapping[str, Any] = {
     "config": {**SMALL_TEXT, "num_hidden_layers": 2},
     "clip": {**SMALL_TEXT, "num_hidden_layers": 2},
     "open_clip": {**SMALL_TEXT, "num_hidden_layers": 2},
+    "t5": {**SMALL_T5, "num_layers": 1},
+    "encoder_ucg_rate": {"t5": 0.5},
     "ema_config": {"target": "ldm.modules.ema.LitEma", "params": {"decay": 0.5}},
     "optimizer_config": {"target": "torch.optim.SGD"},
     "scheduler_config": {"target": "ldm.lr_scheduler.WarmupConstant"},
@@ -168,6 +176,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "cosine_s": {"beta_schedule": "cosine"},
     "zero_terminal_snr": {},
     "Checkpoint.mode": {"monitor": "val/loss", "every_n_train_steps": None},
+    "SD3Conditioner.context_dim": {"t5": None},
     "cond_stage_lr_multiple": {"cond_stage_trainable": True},
     "examples_per_step": {"half_life_images": 64.0, "examples_per_step": 4},
     "LitEma.total_steps": {"start": "50%", "total_steps": 10},
@@ -180,6 +189,8 @@ NO_PARTS: Mapping[str, str] = {
     "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.models.diffusion.network_holder.DiffusionWrapper": "the place of a network on disk",
     "ldm.modules.networks.patches.PlacedPatches": "a layer of the network, which has its parameters",
+    "ldm.modules.encoders.sd3.ProjectedCLIP": "a part of the conditioner, which has its parameters",
+    "ldm.modules.encoders.t5.T5Text": "a part of the conditioner, which has its parameters",
     "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
     "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",
     "ldm.modules.losses.lpips.LPIPS": "a layer of the loss, which has its parameter",
@@ -222,6 +233,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "FrozenOpenCLIPEmbedder.version": _WEIGHTS,
     "FrozenOpenCLIPEmbedder2.version": _WEIGHTS,
     "SDXLConditioner.version": _WEIGHTS,
+    "SD3Conditioner.version": _WEIGHTS,
 }
 """Parameters that are accepted without effect, each with its reason."""
 

@@ -1,11 +1,14 @@
 """Stable Diffusion 3 of each kind with next to none of its width."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import T5TokenizerFast
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.sd3 import SD3Conditioner
 from ldm.modules.networks.mmdit import MMDiT
 
 TINY: dict[str, Any] = {
@@ -51,3 +54,23 @@ def unused(network: nn.Module, output: Tensor) -> set[str]:
     output.square().sum().backward()
     gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
     return {name for name, gradient in gradients.items() if gradient is None or not gradient.any()}
+
+
+VOCABULARY = Path(__file__).parents[1] / "fixtures" / "t5"
+"""A pipeline's folder that holds a vocabulary of T5's kind: few words, the others letter by letter."""
+
+PIECES = 64
+CLIP_L: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+CLIP_G: dict[str, Any] = {**CLIP_L, "projection_dim": 4}
+T5: dict[str, Any] = {"vocab_size": PIECES, "d_model": 24, "d_ff": 16, "d_kv": 4, "num_layers": 2, "num_heads": 2}
+
+
+def t5_tokenizer() -> T5TokenizerFast:
+    tokenizer: T5TokenizerFast = T5TokenizerFast.from_pretrained(str(VOCABULARY / "tokenizer_3"))
+    return tokenizer
+
+
+def tiny_conditioner(**params: Any) -> SD3Conditioner:
+    torch.manual_seed(0)
+    settings = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 16, "tokenizer_3": str(VOCABULARY)}
+    return shaken(SD3Conditioner(from_scratch=True, **{**settings, **params})).eval()

@@ -202,6 +202,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
     cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
     ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
                    2022, arXiv 2207.12598)
+    encoder_ucg_rate  {encoder: share of captions kept from it alone}, of those of `SD3Conditioner`: clip, open_clip, t5
     mask           for networks that inpaint: draws which part of a picture they have to make up
     """
 
@@ -217,6 +218,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
         cond_stage_trainable: bool = False,
         cond_stage_lr_multiple: float = 1.0,
         ucg_rate: float = 0.0,
+        encoder_ucg_rate: Mapping[str, float] | None = None,
         scale_factor: Factor = 1.0,
         shift_factor: Factor = 0.0,
         scale_by_std: bool = False,
@@ -232,6 +234,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
         self.cond_stage_trainable = cond_stage_trainable
         self.cond_stage_lr_multiple = cond_stage_lr_multiple
         self.ucg_rate = ucg_rate
+        self.encoder_ucg_rate = encoder_ucg_rate
         self.set_scale(scale_factor, shift_factor, channels, measured=scale_by_std)
 
     def part_recipes(self) -> dict[str, Part]:
@@ -245,7 +248,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
         super().assign(networks)
         self.first_stage_model = networks["first stage"].requires_grad_(False)
         self.cond_stage_model = networks["text encoder"]
-        self.conditioner = Conditioner(self.cond_stage_model, self.cond_stage_key, self.ucg_rate)
+        self.conditioner = Conditioner(self.cond_stage_model, self.cond_stage_key, self.ucg_rate, self.encoder_ucg_rate)
 
     def disk_parts(self) -> dict[str, nn.Module]:
         return super().disk_parts() | {

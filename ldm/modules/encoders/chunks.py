@@ -85,11 +85,14 @@ class LengthReport:
 
     limit   tokens that are kept of a caption, without start and end
     places  tokens that the encoder reads at once, with start and end
+    setting, ends  by which more of them are kept, and how many marks of start and end it counts
     """
 
-    def __init__(self, limit: int, places: int, enough: int = 256) -> None:
+    def __init__(self, limit: int, places: int, enough: int = 256, setting: str = "max_length", ends: int = 2) -> None:
         self.limit = limit
         self.places = places
+        self.setting = setting
+        self.ends = ends
         self.enough = enough
         self.lengths: list[int] = []
         self.done = False
@@ -106,7 +109,7 @@ class LengthReport:
         if not cut:
             return
         longest = max(self.lengths)
-        needed = longest + 2 if longest + 2 <= self.places else -(-longest // CHUNK) * CHUNK
+        needed = longest + self.ends if longest + self.ends <= self.places else -(-longest // CHUNK) * CHUNK
         log.warning(
             "warning[DAT07]: %.2g %% of captions are longer than %d tokens; the end is cut off (median %d, longest %d)",
             100 * cut / len(self.lengths),
@@ -114,4 +117,4 @@ class LengthReport:
             statistics.median(self.lengths),
             longest,
         )
-        log.warning("  fix:   model.params.cond_stage_config.params.max_length=%d", needed)
+        log.warning("  fix:   model.params.cond_stage_config.params.%s=%d", self.setting, needed)

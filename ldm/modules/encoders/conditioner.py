@@ -1,7 +1,7 @@
 """From a batch's captions to the network's conditioning."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,18 @@ Pixels = tuple[int, int]
 """(height, width) of a picture."""
 
 
+class EncoderSlice(NamedTuple):
+    """Where in a conditioning lies what one of several encoders gives: a field, and tokens and numbers of it."""
+
+    field: str
+    tokens: slice | None
+    numbers: slice
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """That part of the field (b, tokens, dim), or (b, dim), as a view."""
+        return tensor[..., self.numbers] if self.tokens is None else tensor[:, self.tokens, self.numbers]
+
+
 class Conditioner:
     """Embeds captions; in training it drops whole ones, for classifier-free guidance.
 
@@ -22,13 +34,21 @@ class Conditioner:
               that is dropped, and `tells_sizes`
     key       key of the captions in a batch
     ucg_rate  share of captions to drop, in [0, 1] (Ho and Salimans 2022, arXiv 2207.12598)
+    encoder_ucg_rate  {encoder, as `embedder.shares()` names them: share of captions to keep from it alone}, each by a
+              draw of its own (Esser et al. 2024, arXiv 2403.03206, sec. 5.3.3)
     """
 
     def __init__(
-        self, embedder: Callable[[list[str]], Conditioning], key: str = "caption", ucg_rate: float = 0.0
+        self,
+        embedder: Callable[[list[str]], Conditioning],
+        key: str = "caption",
+        ucg_rate: float = 0.0,
+        encoder_ucg_rate: Mapping[str, float] | None = None,
     ) -> None:
-        if not 0 <= ucg_rate <= 1:
-            raise Fault("CFG03", f"ucg_rate={ucg_rate} is not a share of captions", why="it must lie between 0 and 1")
+        self.encoder_ucg_rate = encoder_ucg_rate or {}
+        self.shares: Mapping[str, Sequence[EncoderSlice]] = getattr(embedder, "shares", dict)()
+        for name, rate in {"": ucg_rate, **self.encoder_ucg_rate}.items():
+            _require_rate(name, rate, [*self.shares])
         self.embedder = embedder
         self.key = key
         self.ucg_rate = ucg_rate
@@ -48,7 +68,11 @@ class Conditioner:
             dropped = (draws.uniform("caption_dropout") < self.ucg_rate).tolist()
         whole = {"original_size": pixels, "crop": (0, 0), "target_size": pixels}
         sizes = [batch.get(name, torch.tensor(value).expand(len(captions), 2)) for name, value in whole.items()]
-        return self._sized(self._embedded(captions, dropped), torch.cat([size.cpu() for size in sizes], dim=1))
+        if draws is not None and self.encoder_ucg_rate:
+            cond = self._each_dropped(captions, dropped, draws)
+        else:
+            cond = self._embedded(captions, dropped)
+        return self._sized(cond, torch.cat([size.cpu() for size in sizes], dim=1))
 
     def on(self, captions: Sequence[str], pixels: Pixels) -> Conditioning:
         """The conditioning for whole pictures of (h, w) `pixels` with these captions."""
@@ -69,11 +93,32 @@ class Conditioner:
         rows = torch.tensor(dropped)
         return cond.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
 
+    def _each_dropped(self, captions: Sequence[str], dropped: Sequence[bool], draws: BatchDraws) -> Conditioning:
+        """The same with captions kept from single encoders; one call on every rank, whatever is drawn there."""
+        both = self._embedded([*captions, EMPTY], [*dropped, True])
+        cond, empty = both.map(lambda tensor: tensor[:-1].clone()), both.map(lambda tensor: tensor[-1:])
+        for name, rate in self.encoder_ucg_rate.items():
+            rows = draws.uniform(f"caption_dropout {name}") < rate
+            for share in self.shares[name]:
+                kept, instead = share.of(getattr(cond, share.field)), share.of(getattr(empty, share.field))
+                kept.copy_(torch.where(_rows(rows, kept), instead, kept))
+        return cond
+
     def _sized(self, cond: Conditioning, sizes: Tensor) -> Conditioning:
         """`cond` with sizes (b, 6), height before width, where the network embeds any; always in float32."""
         if not self.tells_sizes or cond.context is None:
             return cond
         return cond._replace(sizes=sizes.to(cond.context.device, torch.float32))
+
+
+def _require_rate(encoder: str, rate: float, known: Sequence[str]) -> None:
+    where = "model.params.encoder_ucg_rate" if encoder else "model.params.ucg_rate"
+    if encoder and encoder not in known:
+        why = f"there are {', '.join(known)}" if known else "its text encoders cannot be dropped one by one"
+        raise Fault("CFG03", f"the model has no text encoder {encoder}", where=where, why=why)
+    if not 0 <= rate <= 1:
+        name = f"encoder_ucg_rate.{encoder}" if encoder else "ucg_rate"
+        raise Fault("CFG03", f"{name}={rate} is not a share of captions", why="it must lie between 0 and 1")
 
 
 def _rows(chosen: Tensor, like: Tensor) -> Tensor:

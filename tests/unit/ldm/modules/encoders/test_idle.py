@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support.models import tiny_model
+from support.sd3 import T5, VOCABULARY
 from torch import nn
 
 from ldm.modules import encoders
@@ -19,6 +20,10 @@ LAYERS: dict[str, list[dict[str, Any]]] = {
     "FrozenOpenCLIPEmbedder": [{"config": NARROW}],
     "FrozenOpenCLIPEmbedder2": [{"config": NARROW}],
     "SDXLConditioner": [{"clip": NARROW, "open_clip": NARROW}],
+    "SD3Conditioner": [
+        {"clip": NARROW, "open_clip": NARROW, "t5": T5, "tokenizer_3": str(VOCABULARY)},
+        {"clip": None, "open_clip": NARROW, "t5": T5, "tokenizer_3": str(VOCABULARY)},
+    ],
 }
 
 
