@@ -25,6 +25,8 @@ class Example(TypedDict, total=False):
     """how much this example counts in the loss"""
     timesteps: tuple[int, int]
     """noise levels [low, high) that it may be trained at; a high of -1 means up to the last one"""
+    ucg_rate: float
+    """how often its caption is dropped whole; below 0 as the model says"""
     original_size: tuple[int, int]
     """(height, width) of the file in pixels"""
     crop: tuple[int, int]
@@ -49,6 +51,8 @@ class Batch(TypedDict, total=False):
     """(b,) float32"""
     timesteps: Tensor
     """(b, 2) int64"""
+    ucg_rate: Tensor
+    """(b,) float32"""
     original_size: Tensor
     """(b, 2) int64"""
     crop: Tensor

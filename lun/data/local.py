@@ -32,11 +32,10 @@ from lun.data.images.loss_masks import MaskKind, mask_file, read_mask, require_m
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.folder_contents import LayoutName
-from lun.data.metadata.caption_files import CaptionReader
-from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.params import CaptionParams, MetadataParams, merged_rules
 from lun.data.metadata.table_builder import MOST_REPEATS
 from lun.data.metadata.tag_column import TagColumn
+from lun.data.selected_captions import SelectedCaptions
 
 
 @configurable
@@ -95,7 +94,6 @@ class Local:
         self.mask = mask
         self.icc: ColourManagement = icc
         self.follow_links = follow_links
-        self.default_caption = default_caption or ""
         self.times = repeats
         self.folder_weights = folder_weights or {}
         self.rules = merged_rules(metadata_params, captions)
@@ -116,9 +114,9 @@ class Local:
         self.table = self.selection.table
         self.rows = self.selection.rows
         """the rows of `table` that are examples, in their order"""
-        self.reads_files = not self.selection.contents.paths_from_metadata and metadata_params is None
-        self.read_caption = CaptionReader(several=bool(self.rules.get("several_captions")))
-        self.compose = Composer(self.rules, sorts=not self.selection.tags_from_text)
+        described = metadata_params is not None
+        self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "")
+        self.compose = self.captions.compose
 
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
@@ -183,14 +181,7 @@ class Local:
 
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
-        row = int(self.rows[index])
-        return self._made(row, one_of(self._text(row).split("\n"), draws), draws)
-
-    def _made(self, row: int, line: str, draws: Draws | None) -> str:
-        if not self.selection.tags_from_text or self.rules.get("words") == "text":
-            return self.compose(self.table.tags_of(row), line, draws)
-        tags = split_tags(line, self.rules.get("split_tags", ","), self.rules.get("keep_separator"))
-        return self.compose([*tags, *self._score_tag(row)], "", draws)
+        return self.captions.made(int(self.rows[index]), draws)
 
     @property
     def captions_settled(self) -> bool:
@@ -202,28 +193,11 @@ class Local:
 
         Each of several lines has its own; none are given where every access drops or shuffles tags.
         """
-        if self.compose.always_draws:
-            return []
-        row = int(self.rows[index])
-        return list(dict.fromkeys(self._made(row, line, None) for line in self._text(row).split("\n")))
+        return self.captions.settled(int(self.rows[index]))
 
     def written(self, index: int) -> tuple[str, list[str]]:
         """(text, tags) of example `index` as its files have them, before any rule."""
-        row = int(self.rows[index])
-        tags = [] if self.selection.tags_from_text else self.table.tags_of(row)
-        return self._text(row).split("\n")[0], tags[: len(tags) - len(self._score_tag(row))]
-
-    def _text(self, row: int) -> str:
-        """The captions of a row, one to a line; those with a file of their own are read from it at each call."""
-        source = self.table.source[row]
-        if self.reads_files and source:
-            return self.read_caption(self.root / source)
-        is_empty_on_purpose = (source and not self.selection.contents.paths_from_metadata) or len(self.table.tags[row])
-        return self.table.text[row] or ("" if is_empty_on_purpose else self.default_caption)
-
-    def _score_tag(self, row: int) -> list[str]:
-        tags = self.table.tags_of(row) if self.rules.get("score_tags") else []
-        return tags[-1:] if tags and self.table.score[row] >= min(self.rules["score_tags"]) else []
+        return self.captions.written(int(self.rows[index]))
 
     def name(self, index: int) -> str:
         """Path of image `index` below the root, with `/`."""

@@ -48,6 +48,8 @@ RULES: Mapping[str, Any] = {
     "words": "text+tags",
     "text_p": 0.0,
     "several_captions": True,
+    "caption_separator": ",",
+    "wildcards": True,
     "split_tags": " ",
     "non_caption_tags": ["snow"],
     "non_caption_tag_prefixes": ["artist:"],
@@ -84,7 +86,14 @@ RULES_BESIDE: Mapping[str, Mapping[str, Any]] = {
     "keep_tags": {"shuffle_tag_p": 1.0},
     "tag_bonus_scores": {"min_score": 350},
 }
-OF_TEXT = ("split_tags", "several_captions", "default_caption", "allow_empty_captions")
+OF_TEXT = (
+    "split_tags",
+    "several_captions",
+    "caption_separator",
+    "wildcards",
+    "default_caption",
+    "allow_empty_captions",
+)
 """Settings of captions that are text, tried on a folder with text files."""
 
 
@@ -121,7 +130,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(6):
         picture(root / f"{number}.png", number)
         if number:
-            (root / f"{number}.txt").write_text(f"solo, red fox, number {number}\nA fox.\n")
+            (root / f"{number}.txt").write_text(f"solo, {{red|grey}} fox, number {number}\nA fox.\n")
     return root
 
 

@@ -64,8 +64,9 @@ class Conditioner:
         """
         captions = list(batch[self.key])
         dropped = [False] * len(captions)
-        if draws is not None and self.ucg_rate:
-            dropped = (draws.uniform("caption_dropout") < self.ucg_rate).tolist()
+        rates = self._rates(batch, len(captions))
+        if draws is not None and bool(rates.any()):
+            dropped = (draws.uniform("caption_dropout") < rates).tolist()
         whole = {"original_size": pixels, "crop": (0, 0), "target_size": pixels}
         sizes = [batch.get(name, torch.tensor(value).expand(len(captions), 2)) for name, value in whole.items()]
         if draws is not None and self.encoder_ucg_rate:
@@ -73,6 +74,11 @@ class Conditioner:
         else:
             cond = self._embedded(captions, dropped)
         return self._sized(cond, torch.cat([size.cpu() for size in sizes], dim=1))
+
+    def _rates(self, batch: Mapping[str, Any], count: int) -> Tensor:
+        """(b,) how often each caption is dropped: the batch's `ucg_rate`, its own below 0."""
+        own = torch.full((count,), self.ucg_rate, dtype=torch.float32, device="cpu")
+        return own if "ucg_rate" not in batch else torch.where((given := batch["ucg_rate"].cpu()) < 0, own, given)
 
     def on(self, captions: Sequence[str], pixels: Pixels) -> Conditioning:
         """The conditioning for whole pictures of (h, w) `pixels` with these captions."""

@@ -63,6 +63,7 @@ class Composer:
         self.drops = bool(self.dropout_p or self.dropout or self.prefix_dropout)
         self.replacements = list(params.get("replacements", {}).items())
         self.separator = params.get("tag_separator", ", ")
+        self.wildcards = bool(params.get("wildcards"))
         self.final = bool(params.get("final_tag_separator"))
         self.prefix = params.get("prefix", "")
         self.suffix = params.get("suffix", "")
@@ -70,12 +71,12 @@ class Composer:
     @property
     def draws(self) -> bool:
         """Whether a caption may come out differently at another access, for the same line of text."""
-        return not self.skip and bool(self.drops or self.shuffle_p or self.words == "either")
+        return not self.skip and bool(self.drops or self.shuffle_p or self.wildcards or self.words == "either")
 
     @property
     def always_draws(self) -> bool:
         """Whether hardly any access gives the caption that comes out without draws."""
-        return not self.skip and bool(self.drops or self.shuffle_p >= 1)
+        return not self.skip and bool(self.drops or self.wildcards or self.shuffle_p >= 1)
 
     def __call__(self, tags: Sequence[str], text: str, draws: Draws | None = None) -> str:
         """The caption of a picture; without `draws` nothing is left to chance: no shuffle, no dropout."""

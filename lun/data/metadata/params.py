@@ -24,6 +24,10 @@ class CaptionParams(TypedDict, total=False):
     """with `either`: the chance of the text, 0.5"""
     several_captions: bool | None
     """each line of a caption file is a caption of its own, one of which is drawn"""
+    caption_separator: str | None
+    """what stands between several captions in one text, one of which is drawn, such as `%%`"""
+    wildcards: bool | None
+    """`{red|blue}` in a text is one of both, drawn at each access; `{{` and `}}` are braces"""
     split_tags: str | None
     """what stands between tags in caption files; with it their text is a list of tags"""
     non_caption_tags: list[str | bool] | None

@@ -12,6 +12,8 @@ from lun.data.dataset_protocol import DatasetAccess
 from lun.data.order.law import Size
 from lun.data.sets.set_settings import SetSettings
 
+OF_THE_MODEL = -1.0
+"""`ucg_rate` of an example whose set says none."""
 EVERY_LEVEL = (0, -1)
 """`timesteps` of an example that may be trained at any: from the first to the last."""
 
@@ -26,6 +28,7 @@ class JoinedSets:
         self.access = [DatasetAccess(dataset) for dataset in datasets]
         self.ends = np.cumsum([len(dataset) for dataset in datasets])
         self.levels = any(one.timesteps for one in settings)
+        self.drops = any(one.ucg_rate is not None for one in settings)
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -47,9 +50,14 @@ class JoinedSets:
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
         which, own = self.located(index)
         found = self.access[which].read(own, draws, size)
-        if self.levels and isinstance(found, Mapping):
-            found = {**found, "timesteps": self.settings[which].timesteps or EVERY_LEVEL}
-        return found
+        return {**found, **self._said_of(self.settings[which])} if isinstance(found, Mapping) else found
+
+    def _said_of(self, one: SetSettings) -> dict[str, Any]:
+        """What an example carries of its set, where any set says it."""
+        said: dict[str, Any] = {"timesteps": one.timesteps or EVERY_LEVEL} if self.levels else {}
+        if self.drops:
+            said["ucg_rate"] = OF_THE_MODEL if one.ucg_rate is None else float(one.ucg_rate)
+        return said
 
     def sizes(self) -> np.ndarray:
         return np.concatenate([access.sizes() for access in self.access])

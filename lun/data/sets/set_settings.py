@@ -30,6 +30,8 @@ class SetRecipe(TypedDict, total=False):
     """what the losses of its examples are multiplied by; the loss of a batch stays the mean over its examples"""
     timesteps: list[int]
     """[low, high): the noise levels that it is trained at, as far as the run's law of them goes there"""
+    ucg_rate: float
+    """share of its captions that is dropped whole, in place of the model's `ucg_rate`"""
     kind: Literal["train", "class"]
     """`class`: regularisation pictures, which have a weight and no repeats"""
     resolutions: list[int]
@@ -58,6 +60,7 @@ class SetSettings:
     weight: float | None = None
     loss_weight: float = 1.0
     timesteps: tuple[int, int] | None = None
+    ucg_rate: float | None = None
     kind: str = "train"
     resolutions: tuple[int, ...] | None = None
     from_step: int = 0
@@ -108,6 +111,7 @@ class SetSettings:
             ),
             (self.loss_weight >= 0, "loss_weight", "a number of at least 0"),
             (known_range and 0 <= low < high, "timesteps", "[low, high), the first one and the first one beyond"),
+            (self.ucg_rate is None or 0 <= self.ucg_rate <= 1, "ucg_rate", "a share, 0 to 1"),
             (self.kind in ("train", "class"), "kind", "train or class"),
             (self.resolutions != (), "resolutions", "one of data.params.buckets.resolutions or more"),
             (self.from_step >= 0, "from_step", "a step of at least 0"),

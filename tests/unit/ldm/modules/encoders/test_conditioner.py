@@ -49,6 +49,15 @@ def test_the_ends_of_the_rate_are_exact(rate: float, dropped: int) -> None:
     assert told(list(range(40)), rate).count("") == dropped
 
 
+def test_each_example_may_have_a_rate_of_its_own() -> None:
+    recorder, slots = Recorder(), list(range(400))
+    batch = {"caption": ["words"] * 400, "ucg_rate": torch.tensor([0.0, 1.0, -1.0, 0.5] * 100)}
+    Conditioner(recorder, ucg_rate=0.1)(batch, BatchDraws(0, slots), (8, 8))
+    dropped = [recorder.captions[first::4].count("") for first in range(4)]
+    assert dropped[0] == 0 and dropped[1] == 100
+    assert dropped[2] < 25 < dropped[3]
+
+
 def test_a_rate_outside_its_range_is_refused() -> None:
     with pytest.raises(Fault, match="between 0 and 1"):
         Conditioner(Recorder(), ucg_rate=10)

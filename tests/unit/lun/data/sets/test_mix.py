@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.position import Position
+from lun.data.keyed import Keyed
 from lun.data.order.buckets import Buckets
+from lun.data.order.law import Key
 from lun.data.order.law_start import LawStart
 from lun.data.order.position_sampler import PositionBatchSampler, Window
 from lun.data.sets.joined import JoinedSets
@@ -214,6 +216,17 @@ def test_a_set_is_in_the_buckets_of_its_own_resolutions_alone():
     mixed = mix({"a": 6, "b": 6}, Buckets((64, 128), step=16, upscale=True), b={"resolutions": [128]})
     assert {size[0] * size[1] > 64**2 for size in mixed.members["b"]} == {True}
     assert {size[0] * size[1] > 64**2 for size in mixed.members["a"]} == {True, False}
+
+
+def test_examples_carry_what_their_sets_say_and_the_others_what_means_nothing():
+    said = {"a": {"timesteps": [0, 500], "loss_weight": 0.5}, "b": {"ucg_rate": 0.3}}
+    joined = mix({"a": 2, "b": 2}, **said).joined
+    read = Keyed(joined, 0)
+    found = [{name: read[Key(0, index)].get(name) for name in ("timesteps", "ucg_rate", "weight")} for index in (1, 2)]
+    assert found[0] == {"timesteps": (0, 500), "ucg_rate": -1.0, "weight": 0.5}
+    assert found[1] == {"timesteps": (0, -1), "ucg_rate": 0.3, "weight": 1.0}
+    assert set(read[Key(0, 0)]) == set(read[Key(0, 3)])
+    assert "timesteps" not in Keyed(mix({"a": 2}).joined, 0)[Key(0, 0)]
 
 
 def test_the_plan_tells_each_set_by_name():
