@@ -9,14 +9,14 @@ import warnings
 from typing import Any
 
 import pytest
-from effects.test_constructors import BASE, BESIDE, CASES, PARTS, SETTINGS, parameters
+from effects.test_constructors import BASE, BESIDE, CASES, PARTS, SETTINGS, handed, parameters
 
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.config.schema import alternatives
 
 NONSENSE = (0, -1, 2, 10**9, math.nan, math.inf)
-HUGE = (".networks.", ".encoders.", ".losses.", ".autoencoder.", ".ddpm.", ".path.", "global_batch")
+HUGE = (".networks.", ".adapters.", ".encoders.", ".losses.", ".autoencoder.", ".ddpm.", ".path.", "global_batch")
 """10^9 channels, or timesteps, are what is asked for, and no memory holds them."""
 
 
@@ -31,7 +31,7 @@ def refusal_of(path: str, name: str, value: Any) -> str:
     short = f"{path.rpartition('.')[2]}.{name}"
     params = {**BASE.get(path, {}), **BESIDE.get(short, BESIDE.get(name, {})), name: value}
     try:
-        instantiate_from_config({"target": path, "params": params})
+        instantiate_from_config({"target": path, "params": params}, *handed(path))
     except Fault as fault:
         return fault.id
     except Exception as error:  # all of them are told at once

@@ -67,7 +67,7 @@ class SelectionCriteria:
 
 @dataclass(frozen=True)
 class Selection:
-    """The pictures of `found`, `rows` of which are used; the tags of `table` have those of scores among them."""
+    """The pictures of `contents`, `rows` of which are used; the tags of `table` have those of scores among them."""
 
     root: Path
     contents: FolderContents

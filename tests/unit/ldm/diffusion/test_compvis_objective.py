@@ -21,6 +21,7 @@ OVERLAYS: dict[str, Recipe] = {
     for path in sorted((Path(__file__).parents[4] / "configs/options").glob("*.yaml"))
     if "objective:" in path.read_text("utf-8") and (settings := yaml.safe_load(path.read_text("utf-8")))
 }
+OTHER_PATHS = {"rectified-flow", "edm"}
 OTHER = {
     "timesteps": 20,
     "beta_schedule": "cosine",
@@ -63,12 +64,12 @@ def parts(objective: Objective) -> dict[str, Any]:
 
 
 def test_overlays_of_the_objective_are_found() -> None:
-    found = {"min-snr", "offset-noise", "zero-terminal-snr", "rectified-flow"}
+    found = {"min-snr", "offset-noise", "zero-terminal-snr", *OTHER_PATHS}
     assert set(OVERLAYS) == found and set(OTHER) == set(DEFAULTS)
 
 
 @pytest.mark.parametrize("name", OTHER)
-@pytest.mark.parametrize("overlay", OVERLAYS.keys() - {"rectified-flow"})
+@pytest.mark.parametrize("overlay", OVERLAYS.keys() - OTHER_PATHS)
 def test_an_overlay_keeps_what_compvis_spelling_says(overlay: str, name: str) -> None:
     """Each shorthand under each overlay: all that the overlay does not change is as it is without it."""
     cosine = {"beta_schedule": "cosine"} if name == "cosine_s" else {}
@@ -81,13 +82,19 @@ def test_an_overlay_keeps_what_compvis_spelling_says(overlay: str, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["beta_schedule", "linear_start", "linear_end", "cosine_s"])
-def test_rectified_flow_refuses_each_setting_of_ddpms_schedule(name: str) -> None:
-    shorthand = DEFAULTS | {"parameterization": "flow"}
+@pytest.mark.parametrize("overlay", sorted(OTHER_PATHS))
+def test_other_paths_refuse_each_setting_of_ddpms_schedule(overlay: str, name: str) -> None:
+    recipe = OVERLAYS[overlay]
+    shorthand = DEFAULTS | {"parameterization": "flow" if overlay == "rectified-flow" else "v"}
     with pytest.raises(Fault, match=f"model.params.{name} and") as fault:
-        combined_objective(OVERLAYS["rectified-flow"], shorthand | {name: OTHER[name]})
-    assert f"RectifiedFlow takes no {name}" in fault.value.why
-    found = combined_objective(OVERLAYS["rectified-flow"], shorthand | {"timesteps": 500})
-    assert (found.prediction, found.path, found.timesteps) == ("flow", RectifiedFlow(500), LogitNormal())
+        combined_objective(recipe, shorthand | {name: OTHER[name]})
+    assert f"{recipe['params']['path']['target']} takes no {name}" in fault.value.why
+
+
+def test_rectified_flow_takes_ddpms_number_of_timesteps() -> None:
+    shorthand = DEFAULTS | {"parameterization": "flow", "timesteps": 500}
+    objective = combined_objective(OVERLAYS["rectified-flow"], shorthand)
+    assert (objective.prediction, objective.path, objective.timesteps) == ("flow", RectifiedFlow(500), LogitNormal())
 
 
 LOSS = {"target": "ldm.diffusion.loss.Huber"}

@@ -132,7 +132,7 @@ def read(root: Path, **params: object) -> tuple[str, dict[str, str]]:
     data = Local(str(root), **params)
     found = {Path(data.name(i)).stem: data.caption(i) for i in range(len(data))}
     assert len(found) == len(data)
-    return data.selection.found.layout, found
+    return data.selection.contents.layout, found
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -79,7 +79,7 @@ def test_what_is_no_file_of_the_folder_is_told_and_never_opened(
     assert data.sizes().tolist() == [[6, 4]]
     assert "mask" not in data.picture(0, False)
     if not place.startswith("mask/"):
-        assert place in dict(data.selection.found.unread)
+        assert place in dict(data.selection.contents.unread)
 
 
 @pytest.mark.parametrize("make", ODD)
@@ -118,7 +118,7 @@ def test_a_link_to_a_folder_above_brings_no_foreign_pictures(root: Path) -> None
         Path(f"{place}.txt").write_text("x")
     data = Local(str(root))
     assert data.names() == ["sub/1.png"]
-    assert dict(data.selection.found.unread) == {"sub/up": "link that leads out of the folder"}
+    assert dict(data.selection.contents.unread) == {"sub/up": "link that leads out of the folder"}
     assert len(Local(str(root), follow_links=True)) == 2
 
 

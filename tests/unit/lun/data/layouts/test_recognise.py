@@ -30,7 +30,7 @@ def put(root: Path, *names: str) -> Path:
 def seen(root: Path, **params: object) -> tuple[str, dict[str, str]]:
     """(layout, path -> caption)"""
     data = Local(str(root), **params)
-    return data.selection.found.layout, {data.name(i): data.caption(i) for i in range(len(data))}
+    return data.selection.contents.layout, {data.name(i): data.caption(i) for i in range(len(data))}
 
 
 def fault(root: Path, **params: object) -> Fault:
@@ -65,7 +65,7 @@ def test_kohya_folders_repeat_and_name_pictures_from_parent_or_leaf(tmp_path, ro
         data = Local(str(tmp_path / "img") if root == "img" else str(tmp_path / "img" / root))
     else:
         data = Local(str(tmp_path))
-    assert data.selection.found.layout == "kohya"
+    assert data.selection.contents.layout == "kohya"
     assert data.repeats().tolist() == [10, 10]
     assert [data.caption(i) for i in range(2)] == ["my cat", "b.txt"]
 
@@ -73,13 +73,13 @@ def test_kohya_folders_repeat_and_name_pictures_from_parent_or_leaf(tmp_path, ro
 def test_the_folder_above_that_of_kohya_will_do(tmp_path):
     put(tmp_path, "img/10_cat/a.png", "img/3_dog/b.png", "log/x.log")
     data = Local(str(tmp_path))
-    assert (data.selection.found.layout, data.repeats().tolist()) == ("kohya", [10, 3])
+    assert (data.selection.contents.layout, data.repeats().tolist()) == ("kohya", [10, 3])
 
 
 def test_a_year_is_no_number_of_repeats(tmp_path):
     put(tmp_path, "2021_holiday/a.png", "2021_holiday/a.txt")
     data = Local(str(tmp_path))
-    assert (data.selection.found.layout, data.repeats().tolist()) == ("sidecar", [1])
+    assert (data.selection.contents.layout, data.repeats().tolist()) == ("sidecar", [1])
 
 
 def test_metadata_jsonl_names_files_and_text(tmp_path):
