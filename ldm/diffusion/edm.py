@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ldm.admission import configurable
-from ldm.diffusion.path import require_positive
+from ldm.diffusion.number_limits import FROM_ONE, POSITIVE, Limited
 from ldm.errors import Fault
 
 Spacing = Literal["karras", "exponential"]
@@ -19,7 +19,7 @@ RHO = 7.0
 
 @configurable
 @dataclass(frozen=True)
-class EDMPath:
+class EDMPath(Limited):
     """t is the paper's sigma, the noise beside data of deviation `sigma_data`, from `sigma_min` to `sigma_max`.
 
     As elsewhere x_0 has unit variance, the data divided by `sigma_data`, and x_t is what the network is shown, the
@@ -36,9 +36,10 @@ class EDMPath:
     spacing     of the levels that sampling visits: "karras" (eq. 5), or "exponential", even in ln sigma
     timesteps   steps by which settings name levels (`Range`, rows of pictures), spaced as by "karras"
 
-    Raises `Fault` CFG03 for numbers that are not positive and in order, CFG08 for a path without a step.
+    Raises `Fault` CFG03 for numbers that are not positive and in order.
     """
 
+    limits = {"sigma_data": POSITIVE, "sigma_min": POSITIVE, "sigma_max": POSITIVE, "timesteps": FROM_ONE}
     sigma_data: float = 0.5
     sigma_min: float = 0.002
     sigma_max: float = 80.0
@@ -47,13 +48,10 @@ class EDMPath:
     discrete = False
 
     def __post_init__(self) -> None:
-        for name in ("sigma_data", "sigma_min", "sigma_max"):
-            require_positive(name, getattr(self, name))
+        super().__post_init__()
         if self.sigma_min >= self.sigma_max:
             what = f"EDM's levels cannot run from {self.sigma_min} to {self.sigma_max}"
             raise Fault("CFG03", what, why="sigma_min has to be below sigma_max")
-        if self.timesteps < 1:
-            raise Fault("CFG08", f"model.params.timesteps cannot be {self.timesteps}", why="it takes 1 or more")
 
     def between(self, u: Tensor, low: int | Tensor, high: int | Tensor) -> Tensor:
         return self._karras((low + (1 - u.double()) * (high - low)) / self.timesteps).float()

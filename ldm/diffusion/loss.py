@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ldm.admission import configurable
+from ldm.diffusion.number_limits import POSITIVE, Limited
 
 ElementLoss = Callable[[Tensor, Tensor], Tensor]
 """(output, target), both (b, c, h, w) -> cost of every element (b, c, h, w)."""
@@ -31,12 +32,13 @@ class Absolute:
 
 @configurable
 @dataclass(frozen=True)
-class Huber:
+class Huber(Limited):
     """error^2 up to |error| = delta, its tangent 2 delta |error| - delta^2 beyond: outliers pull with a bounded force.
 
     Twice Huber's own (1964), so that small errors cost what they cost with `Squared`.
     """
 
+    limits = {"delta": POSITIVE}
     delta: float = 0.1
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:

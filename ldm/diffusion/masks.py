@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.number_limits import SHARE, Interval, require_limits
 
 
 class DrawsMasks(Protocol):
@@ -23,7 +24,10 @@ class RandomRectangles:
     all_share  share of pictures that are masked as a whole, as when one is made from nothing
     """
 
+    limits = {"smallest": Interval(0, 1, beyond=True), "all_share": SHARE}
+
     def __init__(self, smallest: float = 0.1, all_share: float = 0.25) -> None:
+        require_limits("RandomRectangles", self.limits, {"smallest": smallest, "all_share": all_share})
         self.smallest = smallest
         self.all_share = all_share
 

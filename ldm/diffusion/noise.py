@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.number_limits import FROM_ZERO, SHARE, Limited
 
 NoiseLaw = Callable[[BatchDraws, Sequence[int]], Tensor]
 """(the batch's draws, (c, h, w)) -> noise (b, c, h, w), float32 on the CPU."""
@@ -25,12 +26,13 @@ class Gaussian:
 
 @configurable
 @dataclass(frozen=True)
-class Offset:
+class Offset(Limited):
     """White noise plus `strength` times one number for each whole channel, so that a model learns to move the mean too.
 
     Guttenberg 2023, "Diffusion with offset noise". The variance is 1 + strength^2.
     """
 
+    limits = {"strength": FROM_ZERO}
     strength: float = 0.1
 
     def __call__(self, draws: BatchDraws, shape: Sequence[int]) -> Tensor:
@@ -40,7 +42,7 @@ class Offset:
 
 @configurable
 @dataclass(frozen=True)
-class Pyramid:
+class Pyramid(Limited):
     """White noise plus ever coarser noise, each level half the size and `discount` times the strength of the last.
 
     Whitaker 2023, "Multi-resolution noise for diffusion model training". At most `levels` levels are added, until one
@@ -48,6 +50,7 @@ class Pyramid:
     measuring the batch, so that an example's noise follows from its slot alone.
     """
 
+    limits = {"discount": SHARE, "levels": FROM_ZERO}
     discount: float = 0.8
     levels: int = 6
 

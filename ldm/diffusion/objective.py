@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
 """Of the mean weight: a level that counts less is not learnt."""
 
+COLOUR_TRIAL = (8, 16, 16)
+
 _ANY_TIMESTEP = UniformTimesteps()
 _WHITE = Gaussian()
 
@@ -55,7 +57,7 @@ class Objective(nn.Module):
 
     Where the path ends in pure noise, sampling begins there. Raises `Fault` CFG03 for a prediction from which nothing
     follows there (eps) and CFG08 where the weighting leaves that level out of a discrete path; on a continuous one,
-    where the levels before it still teach the network, it warns.
+    where the levels before it still teach the network, it warns, as it does of noise that is not white there.
     """
 
     def __init__(
@@ -79,6 +81,9 @@ class Objective(nn.Module):
         alpha, sigma = self.path.coefficients(levels(self.path))
         if alpha[-1] == 0:
             self._require_terminal_level(alpha, sigma)
+            self._warn_of_coloured_noise()
+        elif not self.path.discrete:
+            self._require_terminal_weight(alpha, sigma)
 
     def _require_terminal_level(self, alpha: Tensor, sigma: Tensor) -> None:
         """The last of all levels is learnt only if its error means something and counts."""
@@ -90,6 +95,9 @@ class Objective(nn.Module):
                 why=f"from there {self.prediction} says nothing about the picture",
                 fix="predict v, x0 or flow, or choose a path with some signal at its end (zero_terminal_snr: false)",
             )
+        self._require_terminal_weight(alpha, sigma)
+
+    def _require_terminal_weight(self, alpha: Tensor, sigma: Tensor) -> None:
         weights = self.weighting(alpha, sigma, self.prediction)
         if weights[-1] >= LEAST_SHARE * weights.mean():
             return
@@ -110,6 +118,17 @@ class Objective(nn.Module):
             f" its weight is {last:.0e}, the mean {mean:.1e}",
             fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
         )
+
+    def _warn_of_coloured_noise(self) -> None:
+        """Noise whose channels have means of their own teaches a start other than that of sampling, white noise."""
+        pixels = COLOUR_TRIAL[-1] * COLOUR_TRIAL[-2]
+        means = self.noise(BatchDraws(0, range(64)), COLOUR_TRIAL).mean((-2, -1))
+        if means.var() * pixels > 1.5:  # white noise: 1, and with 512 means within 0.2 of it
+            log.warning(
+                "the noise %s moves the mean of whole pictures, and this path ends in pure noise: sampling begins with"
+                " white noise, which the network is not shown (~model.params.objective.params.noise leaves it out)",
+                type(self.noise).__name__,
+            )
 
     def forward(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ldm.errors import Fault
+from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, SHARE, require_limits
 
 BetaSchedule = Literal["linear", "cosine", "sqrt_linear", "sqrt"]
 ROUNDING = 2.0**-22
@@ -86,6 +86,7 @@ class DDPMPath(nn.Module):
     The tables `betas`, `alphas_cumprod`, `alpha` and `sigma`, each (timesteps,), are float32 and stay so.
     """
 
+    limits = {"timesteps": FROM_ONE, "linear_start": SHARE, "linear_end": SHARE, "cosine_s": FROM_ZERO}
     discrete = True
     betas: Tensor
     alphas_cumprod: Tensor
@@ -102,6 +103,8 @@ class DDPMPath(nn.Module):
         zero_terminal_snr: bool = False,
     ) -> None:
         super().__init__()
+        numbers = {"linear_start": linear_start, "linear_end": linear_end, "cosine_s": cosine_s}
+        require_limits("DDPMPath", self.limits, {"timesteps": timesteps, **numbers})
         self.timesteps = timesteps
         self.zero_terminal_snr = zero_terminal_snr
         self.schedule = (beta_schedule, linear_start, linear_end)
@@ -178,12 +181,6 @@ def rounded_to_one(values: Tensor) -> Tensor:
     return torch.where((values.abs() - 1).abs() < ROUNDING, values.sign(), values)
 
 
-def require_positive(name: str, value: float) -> None:
-    """Raise `Fault` CFG03 unless `value` is a finite number above 0."""
-    if not (math.isfinite(value) and value > 0):
-        raise Fault("CFG03", f"{name} cannot be {value}", why="it has to be a finite number above 0")
-
-
 def ddim_timesteps(timesteps: int, steps: int, to_the_end: bool) -> list[int]:
     """Those that Stable Diffusion's DDIM visits, evenly from 1 on by a whole number, unless they begin far too low.
 
@@ -207,12 +204,7 @@ def trailing(timesteps: int, steps: int) -> list[int]:
 
 
 def beta_table(timesteps: int, schedule: BetaSchedule, start: float, end: float, cosine_s: float) -> Tensor:
-    """The betas of a schedule named as in CompVis: (timesteps,) float64, on the CPU whatever the default device is.
-
-    Raises `Fault` CFG08 for a schedule without a step.
-    """
-    if timesteps < 1:
-        raise Fault("CFG08", f"model.params.timesteps cannot be {timesteps}", why="it takes 1 or more")
+    """The betas of a schedule named as in CompVis: (timesteps,) float64, on the CPU whatever the default device is."""
     if schedule == "cosine":
         return cosine_betas(timesteps, cosine_s)
     if schedule == "linear":

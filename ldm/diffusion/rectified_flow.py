@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ldm.admission import configurable
-from ldm.diffusion.path import require_positive
-from ldm.errors import Fault
+from ldm.diffusion.number_limits import FROM_ONE, POSITIVE, Limited
 
 Spacing = Literal["trailing", "linspace"]
 FloatOrTensor = TypeVar("FloatOrTensor", float, Tensor)
@@ -17,7 +16,7 @@ FloatOrTensor = TypeVar("FloatOrTensor", float, Tensor)
 
 @configurable
 @dataclass(frozen=True)
-class RectifiedFlow:
+class RectifiedFlow(Limited):
     """alpha = 1 - t and sigma = t, for every t in (0, 1]: it ends in pure noise (Esser et al. 2024, arXiv 2403.03206).
 
     The network's time input is `timesteps` times t, as in Stable Diffusion 3 and UNets trained further by it.
@@ -28,18 +27,14 @@ class RectifiedFlow:
     spacing         of these levels before the shift: "trailing" is even from 1 to 1 / steps, "linspace" to the last of
                     all steps, where it shifts twice, as diffusers' FlowMatchEulerDiscreteScheduler does and SD3's code
 
-    Raises `Fault` CFG03 for a shift that is no positive number, CFG08 for a path without a step.
+    Raises `Fault` CFG03 for a shift that is no positive number and for a path without a step.
     """
 
+    limits = {"timesteps": FROM_ONE, "sampling_shift": POSITIVE}
     timesteps: int = 1000
     sampling_shift: float = 1.0
     spacing: Spacing = "trailing"
     discrete = False
-
-    def __post_init__(self) -> None:
-        require_positive("sampling_shift", self.sampling_shift)
-        if self.timesteps < 1:
-            raise Fault("CFG08", f"model.params.timesteps cannot be {self.timesteps}", why="it takes 1 or more")
 
     def between(self, u: Tensor, low: int | Tensor, high: int | Tensor) -> Tensor:
         # t = 0, where nothing is left to predict, is no level; t = 1 is one.

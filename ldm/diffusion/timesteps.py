@@ -17,14 +17,15 @@ from torch import Tensor
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.path import Path, require_positive
+from ldm.diffusion.number_limits import FINITE, FROM_ONE, FROM_ZERO, POSITIVE, Interval, Limited
+from ldm.diffusion.path import Path
 from ldm.errors import Fault
 
 TimestepLaw = Callable[[BatchDraws, Path, Sequence[int]], Tensor]
 """(the batch's draws, path, (c, h, w) of what is noised) -> t (b,) of the path, on the CPU."""
 
 
-class QuantileLaw(ABC):
+class QuantileLaw(Limited, ABC):
     """A law given by its quantile function."""
 
     @abstractmethod
@@ -69,6 +70,7 @@ class Range(QuantileLaw):
     Raises `Fault` CFG03 for a range that is empty or reaches beyond the path.
     """
 
+    limits = {"low": FROM_ZERO, "high": FROM_ONE}
     low: int
     high: int
 
@@ -90,13 +92,9 @@ class LogitNormal(LogSnrLaw):
     Raises `Fault` CFG03 for numbers that make no law.
     """
 
+    limits = {"mean": FINITE, "std": POSITIVE}
     mean: float = 0.0
     std: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
-            what = f"a logit-normal law with mean {self.mean} and std {self.std}"
-            raise Fault("CFG03", what, why="both have to be finite, and std above 0")
 
     def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         return -2 * (self.mean + self.std * torch.special.ndtri(1 - u))
@@ -116,13 +114,10 @@ class LogNormal(LogSnrLaw):
     Raises `Fault` CFG03 for numbers that make no law.
     """
 
+    limits = {"mean": FINITE, "std": POSITIVE, "sigma_data": POSITIVE}
     mean: float = -1.2
     std: float = 1.2
     sigma_data: float = 0.5
-
-    def __post_init__(self) -> None:
-        require_positive("sigma_data", self.sigma_data)
-        LogitNormal(self.mean, self.std)
 
     def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         of_unit_variance = LogitNormal(self.mean - math.log(self.sigma_data), self.std)
@@ -139,12 +134,8 @@ class Mode(LogSnrLaw):
     Raises `Fault` CFG03 unless -1 <= scale <= 2 / (pi - 2), beyond which it is no quantile function.
     """
 
+    limits = {"scale": Interval(-1, 2 / (math.pi - 2))}
     scale: float = 1.29
-
-    def __post_init__(self) -> None:
-        if not -1 <= self.scale <= 2 / (math.pi - 2):
-            why = f"it has to be a number from -1 to {2 / (math.pi - 2):.3f}"
-            raise Fault("CFG03", f"scale cannot be {self.scale} in a law with a mode", why=why)
 
     def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         return -2 * torch.logit(1 - u - self.scale * ((math.pi / 2 * u).cos() ** 2 - 1 + u))
@@ -174,14 +165,10 @@ class Shifted(LogSnrLaw):
     Raises `Fault` CFG03 for a factor or a side that is no number above 0.
     """
 
+    limits = {"factor": POSITIVE, "base_side": POSITIVE}
     factor: float
     law: QuantileLaw = _EVERY
     base_side: float | None = None
-
-    def __post_init__(self) -> None:
-        require_positive("factor", self.factor)
-        if self.base_side is not None:
-            require_positive("base_side", self.base_side)
 
     def log_snr(self, u: Tensor, path: Path, shape: Sequence[int]) -> Tensor:
         larger = math.sqrt(shape[-1] * shape[-2]) / self.base_side if self.base_side else 1.0
@@ -190,7 +177,7 @@ class Shifted(LogSnrLaw):
 
 @configurable
 @dataclass(frozen=True)
-class Stratified:
+class Stratified(Limited):
     """A law in `global_batch` strata of equal probability, each of which a global batch meets once.
 
     That leaves less noise in the gradient. The stratum of an example is its slot modulo the global batch, so that it
@@ -201,6 +188,7 @@ class Stratified:
     law           what is cut into strata
     """
 
+    limits = {"global_batch": FROM_ONE}
     global_batch: int
     law: QuantileLaw = _EVERY
 

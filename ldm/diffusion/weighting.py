@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ldm.admission import configurable
+from ldm.diffusion.number_limits import FROM_ZERO, POSITIVE, Limited
 from ldm.diffusion.path import SNR_LIMIT
 from ldm.diffusion.prediction import Prediction, determinant, pair
 
@@ -49,7 +50,7 @@ class Uniform:
 uniform = Uniform()
 
 
-class ErrorOfX0(ABC):
+class ErrorOfX0(Limited, ABC):
     """A weighting given by its weight on |x_0 error|^2."""
 
     @abstractmethod
@@ -66,6 +67,7 @@ class ErrorOfX0(ABC):
 class MinSNR(ErrorOfX0):
     """w = min(SNR, gamma) (Hang et al. 2023, arXiv 2303.09556): min(SNR, gamma) / SNR on eps, / (SNR + 1) on v."""
 
+    limits = {"gamma": POSITIVE}
     gamma: float = 5.0
 
     def of_x0(self, snr: Tensor) -> Tensor:
@@ -77,6 +79,7 @@ class MinSNR(ErrorOfX0):
 class SoftMinSNR(ErrorOfX0):
     """w = SNR gamma / (SNR + gamma), min-SNR without the corner (Crowson et al. 2024, arXiv 2401.11605)."""
 
+    limits = {"gamma": POSITIVE}
     gamma: float = 4.0
 
     def of_x0(self, snr: Tensor) -> Tensor:
@@ -97,6 +100,7 @@ class Debiased(ErrorOfX0):
 class P2(ErrorOfX0):
     """w = SNR / (k + SNR)^gamma, hence 1 / (k + SNR)^gamma on eps (Choi et al. 2022, arXiv 2204.00227, eq. 8)."""
 
+    limits = {"k": FROM_ZERO, "gamma": FROM_ZERO}
     k: float = 1.0
     gamma: float = 1.0
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from effects.test_constructors import BASE, BESIDE, CASES, PARTS, SETTINGS, handed, parameters
 
+from ldm.diffusion.number_limits import Interval
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.config.schema import alternatives
@@ -47,3 +48,32 @@ def test_a_number_that_makes_no_sense_is_built_or_refused_by_id(path: str, caplo
         warnings.simplefilter("ignore")
         found = [refusal_of(path, name, value) for name in names for value in values(path, name)]
     assert [told for told in found if len(told) > 5] == []
+
+
+OBJECTIVE = sorted(path for path in PARTS if path.startswith("ldm.diffusion."))
+NUMBERS = [
+    (path, name)
+    for path in OBJECTIVE
+    for name, parameter in parameters(PARTS[path]).items()
+    if {int, float} & set(alternatives(parameter.annotation)) and bool not in alternatives(parameter.annotation)
+]
+
+
+NUMBERS += [
+    (path, name) for path in PARTS if path.endswith(".ddpm.LatentDiffusion") for name in sorted(PARTS[path].limits)
+]
+
+
+def beyond(interval: Interval, whole: bool) -> list[float]:
+    """The numbers next to an interval, and what is no number."""
+    step = 1 if whole else 1e-6
+    ends = [interval.least if interval.beyond else interval.least - step, interval.most + step]
+    return [*(end for end in ends if math.isfinite(end)), math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(("path", "name"), NUMBERS, ids=[f"{path.rpartition('.')[2]}.{name}" for path, name in NUMBERS])
+def test_every_number_of_the_objective_has_limits_and_is_refused_beyond_them(path: str, name: str) -> None:
+    interval = PARTS[path].limits[name]
+    kinds = alternatives(parameters(PARTS[path])[name].annotation)
+    refused = {refusal_of(path, name, value) for value in beyond(interval, int in kinds and float not in kinds)}
+    assert refused == {"CFG03"}

@@ -5,6 +5,7 @@ COVERED_BY = {
     "ldm.convert.inference_yaml": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.convert.model": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.diffusion.ddim": "tests/unit/ldm/diffusion/test_sampler.py",
+    "ldm.diffusion.number_limits": "tests/effects/test_numbers.py",
     "ldm.diffusion.dpm_solver": "tests/parity/test_flow_scheduler.py",
     "ldm.ema.model_weights": "tests/unit/ldm/ema/test_lit_ema.py",
     "ldm.ema.start": "tests/unit/ldm/ema/test_lit_ema.py",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ldm.diffusion.compvis_objective import DEFAULTS, combined_objective
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
+from ldm.diffusion.number_limits import FROM_ZERO, SHARE, require_limits
 from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
@@ -207,6 +208,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
+    limits = {"ucg_rate": SHARE, "encoder_ucg_rate": SHARE, "cond_stage_lr_multiple": FROM_ZERO}
     first_stage_model: Any  # encode_moments(x) and decode(z)
     cond_stage_model: Any  # a list of captions to Conditioning
 
@@ -235,6 +237,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
         self.cond_stage_lr_multiple = cond_stage_lr_multiple
         self.ucg_rate = ucg_rate
         self.encoder_ucg_rate = encoder_ucg_rate
+        require_limits("LatentDiffusion", self.limits, vars(self))
         self.set_scale(scale_factor, shift_factor, channels, measured=scale_by_std)
 
     def part_recipes(self) -> dict[str, Part]:

@@ -6,13 +6,15 @@ from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
+from ldm.diffusion.edm import EDMPath
 from ldm.diffusion.loss import Absolute
-from ldm.diffusion.noise import Gaussian
+from ldm.diffusion.noise import Gaussian, NoiseLaw, Offset, Pyramid
 from ldm.diffusion.objective import Objective
-from ldm.diffusion.path import DDPMPath, corrupt
+from ldm.diffusion.path import DDPMPath, Path, corrupt
 from ldm.diffusion.prediction import Prediction, target
+from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.timesteps import Range
-from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting
+from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting, uniform
 from ldm.errors import Fault
 
 X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)
@@ -175,6 +177,31 @@ def test_a_weighting_that_leaves_pure_noise_out_is_refused_where_sampling_begins
 @pytest.mark.parametrize("prediction", ["v", "x0"])
 def test_every_level_counts_without_a_weighting(prediction: Prediction) -> None:
     assert Objective(DDPMPath(1000, zero_terminal_snr=True), prediction).path.alpha[-1] == 0
+
+
+ENDS: list[Path] = [DDPMPath(100, zero_terminal_snr=True), RectifiedFlow(100)]
+
+
+@pytest.mark.parametrize("path", ENDS, ids=lambda path: type(path).__name__)
+@pytest.mark.parametrize(("noise", "warns"), [(Offset(0.1), True), (Pyramid(), True), (Gaussian(), False)], ids=str)
+def test_noise_that_moves_means_is_told_where_sampling_begins_with_white_noise(
+    path: Path, noise: NoiseLaw, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    Objective(path, "v", noise=noise)
+    assert (f"{type(noise).__name__} moves the mean" in caplog.text) is warns
+
+
+def test_offset_noise_is_no_matter_where_some_signal_is_left_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    Objective(DDPMPath(100), "v", noise=Offset(0.1))
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(("weighting", "warns"), [(MinSNR(), True), (uniform, False)], ids=str)
+def test_a_weighting_that_fades_out_is_told_by_the_levels_and_not_by_the_name_of_the_path(
+    weighting: Weighting, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    Objective(EDMPath(), "edm", weighting=weighting)
+    assert ("fades out towards pure noise" in caplog.text) is warns
 
 
 def test_two_objectives_do_not_share_their_default_path() -> None:
