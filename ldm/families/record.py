@@ -159,6 +159,24 @@ class PipelineLayout:
     on_path: OnPath = folder_of_path
 
 
+@dataclass(frozen=True, eq=False)
+class AdapterNames:
+    """What files of adapters call a family and its layers, in kohya's words.
+
+    version       of the base, by which programs offer an adapter for it
+    version_of_v  of bases that predict v, where it is another
+    encoders      prefix of each text encoder's layers
+    compvis       the network's layers have CompVis' names, where readers expect these, else diffusers'
+    is_v2         the flag by which Stable Diffusion 2 is known
+    """
+
+    version: str
+    encoders: tuple[str, ...]
+    version_of_v: str = ""
+    compvis: bool = False
+    is_v2: bool = False
+
+
 Conditioner = Callable[[State, Sequence[Mapping[str, Any]], Unconditional | None], Recipe]
 """(tensors of the text encoders without prefix, settings of each `Encoder` found, what stands for no caption) -> the
 recipe of what turns captions into a `Conditioning`."""
@@ -185,6 +203,7 @@ class Family:
     remarks        by prediction, what to know of a single file, for people
     inference      None where readers need no YAML
     pipeline       None where diffusers has none
+    adapters       None where no program reads adapters for it
     """
 
     name: str
@@ -202,6 +221,7 @@ class Family:
     remarks: Mapping[PredictionType, str] = field(default_factory=dict)
     inference: InferenceYaml | None = None
     pipeline: PipelineLayout | None = None
+    adapters: AdapterNames | None = None
 
     def variant(self, network: State) -> Variant:
         """The published variant that a network is, else one of its channels that it is built like, else the first."""

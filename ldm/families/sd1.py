@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldm.families.facts import Unconditional
-from ldm.families.record import Family, InferenceYaml, Latent, PipelineLayout, Spec, Variant
+from ldm.families.record import AdapterNames, Family, InferenceYaml, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import Clip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
@@ -65,4 +65,5 @@ SD1 = Family(
         network={"num_heads": HEADS, "context_dim": 768},
     ),
     pipeline=PipelineLayout("StableDiffusion", SCHEDULER, no_checker),
+    adapters=AdapterNames("sd_v1", ("lora_te",)),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.families.facts import Unconditional
-from ldm.families.record import Family, Guess, InferenceYaml, Latent, PipelineLayout, Spec, Variant
+from ldm.families.record import AdapterNames, Family, Guess, InferenceYaml, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import OpenClip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
@@ -80,4 +80,5 @@ SD2 = Family(
         network={"num_head_channels": 64, "use_linear_in_transformer": True, "context_dim": 1024},
     ),
     pipeline=PipelineLayout("StableDiffusion", SCHEDULER, no_checker),
+    adapters=AdapterNames("sd_v2", ("lora_te",), version_of_v="sd_v2_v", is_v2=True),
 )

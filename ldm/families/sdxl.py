@@ -7,7 +7,7 @@ import torch
 
 from ldm.families.edm_marks import is_edm, marks_of
 from ldm.families.facts import Facts, Unconditional
-from ldm.families.record import Family, Latent, PipelineLayout, Spec, Variant
+from ldm.families.record import AdapterNames, Family, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import Clip, OpenClip
 from ldm.families.stable_diffusion import (
     SCHEDULER,
@@ -87,4 +87,5 @@ SDXL = Family(
     unconditional="zeros",
     marks=marks,
     pipeline=PipelineLayout("StableDiffusionXL", SCHEDULER, entries),
+    adapters=AdapterNames("sdxl_base_v1-0", ("lora_te1", "lora_te2"), compvis=True),
 )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ldm.adapters.adapter_files import Layout
 from ldm.convert.model import Model
 from ldm.convert.model_files import DTYPES, Wish, export, remarks
 from ldm.errors import Fault
@@ -18,6 +19,7 @@ from ldm.files.state import State
 from ldm.keys.averaged import choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.keys.split_checkpoint import unet_of
+from ldm.models.diffusion.adapter_weights import TrainedAdapters
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
@@ -43,6 +45,7 @@ class Export(AtStepBoundary):
     outside              let dirpath and filename lead out of the run directory
     dirpath, filename    below the run directory; the template knows `{step}`, and the run's name is put before it
 
+    Of a run that trains adapters these alone are written: for "ldm" in kohya's layout, for "diffusers" in its own.
     What `python -m lun.convert` writes from a checkpoint of the same step is the same. What cannot be written is logged
     and counted in `failed`; the run goes on.
     """
@@ -89,8 +92,12 @@ class Export(AtStepBoundary):
             self._write(trainer, pl_module, step, state)
 
     def _write(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> None:
-        path = self._path(trainer, step)
+        adapters = pl_module if isinstance(pl_module, DDPM) and pl_module.adapter_config is not None else None
+        path = self._path(trainer, step, adapters is not None)
         try:
+            if adapters is not None:
+                self._write_adapters(trainer, adapters, step, state, path)
+                return
             model = self._model(trainer, pl_module, step, state)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             wish = Wish(to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size)
@@ -105,6 +112,17 @@ class Export(AtStepBoundary):
             log.info("note: %s", line)
         self._logged = True
 
+    def _write_adapters(self, trainer: Trainer, model: DDPM, step: int, state: State, path: Path) -> None:
+        """What trained, without its base: for "ldm" in kohya's layout, which all of these programs read."""
+        run = run_directory(trainer)
+        chosen = choose_weights(state, self.ema, run.name)
+        trained = TrainedAdapters.of(model, chosen.state, run.name)
+        layout: Layout = "kohya" if self.to == "ldm" else "diffusers"
+        metadata = run_metadata(run, step, "ema" if chosen.averaged else "raw")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trained.write(path, layout, self.dtype, model, metadata)
+        log.info("exported %s at step %d: adapters of %d layers", relative(trainer, path), step, len(trained.layers))
+
     def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:
         run = run_directory(trainer)
         weights: Literal["ema", "raw"] = "ema" if self.ema is not False and holds_average(state) else "raw"
@@ -115,10 +133,10 @@ class Export(AtStepBoundary):
         model = Model(state, family_of(unet, run.name) if unet else None, run.name, facts).completed()
         return with_tokenizers(model) if self.to == "diffusers" else model
 
-    def _path(self, trainer: Trainer, step: int) -> Path:
+    def _path(self, trainer: Trainer, step: int, adapters: bool) -> Path:
         """Where to write; a name that an earlier attempt took is left to it."""
         run = run_directory(trainer)
-        ending = ".safetensors" if self.to == "ldm" else ""
+        ending = ".safetensors" if self.to == "ldm" or adapters else ""
         stem = f"{run.name}-{file_name(self.filename, {'step': step}).removesuffix('.ckpt')}"
         path = run / self.dirpath / f"{stem}{ending}"
         return path.with_name(f"{stem}-attempt{follower(trainer).attempt}{ending}") if path.exists() else path

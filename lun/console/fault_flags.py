@@ -7,6 +7,7 @@ _FLAGS = (
     (r"convert (.+) with trust_pickle=true", r"python -m lun.convert \1 --to ldm --trust-pickle"),
     (r"(to|vae|dtype)=(\w+)", r"--\1 \2"),
     (r"force=true", "--force"),
+    (r"merge=true", "--merge"),
     (r"weights=raw", "--raw"),
     (r"ema=true", "--ema"),
     (r"ema=false", "--no-ema"),

@@ -10,14 +10,16 @@ from ldm.shell import quoted
 from lun.config.suggestions import nearest
 
 USAGE = """\
-usage: python -m lun.convert IN OUT --to {ldm,diffusers} [options]
+usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
 
   IN    a run directory or one of its checkpoints, a .safetensors or .ckpt file (a whole model, a UNet or a VAE),
         a diffusers folder, or the hub id of one
   OUT   a file (--to ldm) or a folder (--to diffusers); it appears when it is complete
 
   --to ldm          one file, for InvokeAI, A1111, ComfyUI and diffusers' from_single_file
-  --to diffusers    a folder, for from_pretrained
+  --to diffusers    a folder, for from_pretrained; of a run's adapters a file, for load_lora_weights
+  --to kohya        a run's adapters alone, in the file that InvokeAI, A1111, ComfyUI and diffusers read
+  --merge           a run's adapters and their base together, as a whole model (--to ldm, --to diffusers)
   --ema, --no-ema   the averaged weights, or those of the last step (averaged where there are any)
   --dtype TYPE      fp32, fp16 or bf16 (as IN has them)
   --max-shard-size SIZE  several files for a network that takes more, such as 2GB (--to diffusers; one each)
@@ -34,7 +36,7 @@ examples
   python -m lun.convert models/v1-5.ckpt models/v1-5 --to diffusers
 """
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "--to": ("ldm", "diffusers"),
+    "--to": ("ldm", "diffusers", "kohya"),
     "--dtype": ("fp32", "fp16", "bf16"),
     "--format": ("safetensors", "ckpt"),
     "--vae": (),
@@ -46,6 +48,7 @@ SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--no-ema": ("ema", False),
     "--trust-pickle": ("trust_pickle", True),
     "--force": ("force", True),
+    "--merge": ("merge", True),
     "--help": ("help", True),
     "-h": ("help", True),
 }
@@ -65,6 +68,7 @@ class ConvertArguments:
     vae: str | None = None
     trust_pickle: bool = False
     force: bool = False
+    merge: bool = False
     help: bool = False
     allow: tuple[str, ...] = ()
     max_shard_size: str | None = None
@@ -105,13 +109,30 @@ def _checked(places: list[str], given: dict[str, Any]) -> ConvertArguments:
     if given["to"] == "diffusers":
         if given.get("format"):
             raise Fault("CLI02", "--format is for --to ldm", why="folders always hold safetensors", fix="leave it out")
-        if out.suffix in ENDINGS:
-            raise Fault("CLI03", f"{out} is named like a file", why="--to diffusers makes a folder", fix="--to ldm")
         return ConvertArguments(source, out, **given)
     if "max_shard_size" in given:
         raise Fault("CLI02", "--max-shard-size is for --to diffusers", why="OUT is one file", fix="leave it out")
+    if given["to"] == "kohya" and given.get("merge"):
+        raise Fault("CLI02", "--merge makes a whole model, --to kohya adapters alone", fix="--to ldm --merge")
     _check_ending(out, given.get("format"))
     return ConvertArguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
+
+
+def require_folder(arguments: ConvertArguments) -> None:
+    """Raise `Fault` CLI03 where a folder is to be made under a file's name."""
+    if arguments.to == "diffusers" and arguments.out.suffix in ENDINGS:
+        why = "--to diffusers makes a folder of a whole model"
+        raise Fault("CLI03", f"{arguments.out} is named like a file", why=why, fix="--to ldm")
+
+
+def require_adapter_file(arguments: ConvertArguments) -> None:
+    """Raise `Fault` CLI03 or CLI02 for what cannot be done with adapters alone."""
+    if arguments.out.suffix != ".safetensors":
+        fix = f"{quoted(arguments.out.with_suffix('.safetensors'))}, or --merge for a whole model"
+        raise Fault("CLI03", f"{arguments.out} is no name for a file of adapters", fix=fix)
+    if arguments.vae is not None or arguments.max_shard_size is not None:
+        flag = "--vae" if arguments.vae is not None else "--max-shard-size"
+        raise Fault("CLI02", f"{flag} is for whole models", why="IN holds adapters alone", fix="--merge")
 
 
 def _check_ending(out: Path, asked: str | None) -> None:

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.errors import Fault
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
 from lun.console.fault_flags import with_flags
-from lun.convert.arguments import USAGE, ConvertArguments, parse
+from lun.convert.arguments import USAGE, ConvertArguments, parse, require_adapter_file, require_folder
 
 if TYPE_CHECKING:
     from ldm.convert.model import Model
     from ldm.convert.model_files import Wish
+    from lun.convert.adapter_run import AdapterRun
 
 log = logging.getLogger(__name__)
 
@@ -35,25 +37,61 @@ def _start(arguments: ConvertArguments) -> int:
     from ldm.convert.model_files import export, remarks, require_apart, require_free
     from ldm.files.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
+    from lun.convert.adapter_run import adapter_run
     from lun.convert.vae_parts import with_vae
-    from lun.weights.opening import open_model
 
     console.configure(None)
     admit_user_code(arguments.allow)
-    wish = _wish(arguments)
     require_apart(Path(arguments.source), arguments.out)
+    adapters = adapter_run(arguments.source)
+    if adapters is not None and not arguments.merge:
+        return _write_adapters(adapters, arguments)
+    if (arguments.merge and adapters is None) or arguments.to == "kohya":
+        raise _no_adapters(arguments)
+    require_folder(arguments)
+    wish = _wish(arguments)
     require_free(arguments.out, wish)
-    opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
-    model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)
+    model, date = _whole_model(adapters, arguments)
+    model = with_vae(model, arguments.vae, arguments.trust_pickle)
     model = with_tokenizers(model) if wish.to == "diffusers" else model
     _describe(model)
-    written = export(model, arguments.out, _dated(wish, opened.date))
+    written = export(model, arguments.out, _dated(wish, date))
     for path in written:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
     for line in remarks(model, wish.to):
         log.info("note     %s", with_flags(line))
     return 0
+
+
+def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> tuple[Model, str]:
+    """The model and the date of its weights."""
+    from lun.weights.opening import open_model
+
+    if adapters is not None:
+        return adapters.merged(arguments.ema), adapters.date
+    opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
+    return opened.model, opened.date
+
+
+def _write_adapters(adapters: AdapterRun, arguments: ConvertArguments) -> int:
+    from ldm.convert.model_files import DTYPES
+    from ldm.files.write import write_errors_as_faults
+
+    require_adapter_file(arguments)
+    if arguments.out.exists() and not arguments.force:
+        raise Fault("CLI05", f"{arguments.out} exists already", fix="name another place, or --force to replace it")
+    with write_errors_as_faults(str(arguments.out)):
+        dtype = DTYPES[arguments.dtype] if arguments.dtype else None
+        adapters.write(arguments.out, arguments.to, dtype, arguments.ema)
+    log.info("note     adapters alone, for the base that they were trained on; --merge writes a whole model")
+    return 0
+
+
+def _no_adapters(arguments: ConvertArguments) -> Fault:
+    flag = "--merge" if arguments.merge else "--to kohya"
+    why = f"{flag} is for runs that train adapters, or their checkpoints in the run's directory"
+    return Fault("MOD03", f"{arguments.source} holds no adapters", where=flag, why=why, fix="--to ldm, without --merge")
 
 
 def _wish(arguments: ConvertArguments) -> Wish:

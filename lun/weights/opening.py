@@ -22,6 +22,7 @@ from ldm.keys.layout import compvis_names
 from ldm.keys.split_checkpoint import unet_of
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_on_meta
+from ldm.training.adapters import is_of_adapter
 from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
 from lun.run.build_model import model_of
@@ -30,6 +31,7 @@ from lun.run_dir.resume import find_checkpoint
 from lun.weights.trust import read_trusted
 
 log = logging.getLogger(__name__)
+MERGE = "python -m lun.convert RUN OUT --to ldm --merge, with the checkpoint in its run's directory"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
     training = "pytorch-lightning_version" in content.facts
     kind = f"training checkpoint, step {_step(content)}" if training else readable_size(file.stat().st_size)
     log.info("reading  %s (%s)", file, kind)
+    if any(map(is_of_adapter, content.state)):
+        why = "what they were trained on lies elsewhere"
+        raise Fault("MOD03", f"{file} holds adapters and no whole model", why=why, fix=MERGE)
     choice = choose_weights(content.state, ema, str(file))
     _tell_choice(choice, holds_average(content.state))
     state = compvis_names(choice.state, str(file))

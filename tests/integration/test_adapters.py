@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from support.adapter_reader import read_by_others
 from support.compvis import config_of, random_checkpoint
 from support.equality import differences, final_state
 from support.runs import TINY, load, newest_run
 from torch import Tensor
 
+from ldm.files.read import read_content
 from ldm.files.write import write_safetensors
 from ldm.keys.averaged import SCALARS
+from ldm.keys.unet import compvis_unet_names
+from ldm.modules.networks.unet import UNet
 
 Lun = Callable[..., int]
 KINDS = {"to_q": "LoRA", "to_k": "DoRA", "to_v": "LoHa", "to_out.0": "LoKr", "conv1": "LoRA", "proj_in": "DoRA"}
@@ -35,6 +39,12 @@ def base(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     file = tmp_path_factory.mktemp("base") / "sd.safetensors"
     write_safetensors(file, random_checkpoint(config_of([TINY], pictures)))
     return file
+
+
+def diffusers_names_of() -> list[tuple[str, str]]:
+    """(diffusers' key, key in a whole checkpoint) of the UNet's tensors."""
+    keys = UNet(**config_of([TINY], Path())["model"]["params"]["unet_config"]["params"]).network.state_dict()
+    return [(key, "model.diffusion_model." + name) for key, name in compvis_unet_names(keys).items()]
 
 
 def stored(logs: Path) -> dict[str, Any]:
@@ -72,3 +82,48 @@ def test_a_base_from_scratch_stays_in_the_checkpoint_and_adapters_stay_precise_o
     adapters = [name for name in state if ".adapter." in name and not name.startswith("model_ema.")]
     assert adapters and all(state[name].dtype == torch.float32 for name in adapters)
     assert state["first_stage_model.quant_conv.weight"].dtype == torch.bfloat16
+
+
+def converted(source: Path, out: Path, *words: str) -> int:
+    from lun.convert.command import run
+
+    return run([str(source), str(out), *words])
+
+
+def test_a_run_becomes_a_file_of_adapters_that_other_programs_read_or_a_whole_model(
+    lun: Lun, tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-t", *ADAPTED, "--init-from", str(base), "lightning.trainer.max_steps=2", "model.base_learning_rate=0.1"]
+    assert lun(*words, "lightning.callbacks.export={target: lun.callbacks.Export, params: {dtype: null}}") == 0
+    run = newest_run(tmp_path / "logs")
+    assert converted(run, tmp_path / "a.safetensors", "--to", "kohya") == 0
+    assert converted(run, tmp_path / "whole.safetensors", "--to", "ldm", "--merge") == 0
+    adapter, whole, before = (
+        read_content(file) for file in (tmp_path / "a.safetensors", tmp_path / "whole.safetensors", base)
+    )
+    (exported,) = (run / "exports").iterdir()
+    assert differences(read_content(exported).state, adapter.state) == []
+    assert adapter.facts["ss_base_model_version"] == "sd_v1"
+    assert adapter.facts["ss_network_module"] == "lycoris.kohya"
+    layers: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in adapter.state.items():
+        key, _, end = name.partition(".")
+        layers.setdefault(key, {})[end] = tensor
+    names = {name: "lora_unet_" + key.removesuffix(".weight").replace(".", "_") for key, name in diffusers_names_of()}
+    moved = 0
+    for name, weight in whole.state.items():
+        if (tensors := layers.get(names.get(name, ""))) is None:
+            assert torch.equal(weight, before.state.get(name, weight)), name
+            continue
+        moved += 1
+        torch.testing.assert_close(weight, read_by_others(before.state[name], tensors), rtol=1e-5, atol=1e-6)
+        assert not torch.equal(weight, before.state[name])
+    assert moved == len(layers) > 5
+    (tmp_path / "alone.ckpt").write_bytes((run / "checkpoints/last.ckpt").read_bytes())
+    capsys.readouterr()
+    assert converted(tmp_path / "alone.ckpt", tmp_path / "c.safetensors", "--to", "ldm") == 4
+    assert "holds adapters and no whole model" in capsys.readouterr().err
+    assert converted(run, tmp_path / "d.safetensors", "--to", "diffusers") == 4
+    assert "diffusers reads LoRA alone" in capsys.readouterr().err
+    assert converted(base, tmp_path / "b.safetensors", "--to", "kohya") == 4
+    assert "holds no adapters" in capsys.readouterr().err

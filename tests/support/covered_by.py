@@ -1,6 +1,8 @@
 """Which test covers each module that has no test file of its own: module -> file."""
 
 COVERED_BY = {
+    "ldm.models.diffusion.adapter_weights": "tests/integration/test_adapters.py",
+    "lun.convert.adapter_run": "tests/integration/test_adapters.py",
     "ldm.convert.model_files": "tests/unit/ldm/convert/test_remarks.py",
     "ldm.convert.inference_yaml": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.convert.model": "tests/unit/ldm/convert/test_modelspec.py",

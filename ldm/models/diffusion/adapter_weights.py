@@ -1,0 +1,94 @@
+"""What adapters of a diffusion model learnt, out of a checkpoint's tensors and ready for files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ldm.adapters.adapter_files import Layers, Layout, to_file
+from ldm.adapters.adapter_metadata import adapter_metadata
+from ldm.adapters.adapter_names import diffusers_names, kohya_names
+from ldm.adapters.layer import adapters_in
+from ldm.errors import Fault
+from ldm.families.record import Family
+from ldm.families.registry import family_of
+from ldm.files.load import OnDisk
+from ldm.files.state import State
+from ldm.files.write import write_safetensors
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.export_facts import facts_of
+from ldm.training.adapters import CHILD, is_of_adapter
+from ldm.training.groups import named_layers
+
+
+@dataclass(frozen=True)
+class TrainedAdapters:
+    """Adapters by layer, and the networks that they belong to, without memory.
+
+    network  tensors of the denoising network under CompVis' names, on the meta device
+    """
+
+    layers: Layers
+    networks: Mapping[str, nn.Module]
+    family: Family
+    network: State
+
+    @classmethod
+    def of(cls, model: DDPM, state: Mapping[str, Tensor], source: str) -> "TrainedAdapters":
+        """Those of a model with an `adapter_config`, with the numbers of a checkpoint's state, of raw or averaged ones.
+
+        Raises `Fault` MOD03 for adapters that no program reads: of kinds or families of one's own, or of other layers.
+        """
+        parts = {part.trainable: part for part in model.part_recipes().values() if part.trainable is not None}
+        networks = {name: part.build_on_meta() for name, part in parts.items()}
+        model.decide_training(networks)
+        for name, network in networks.items():
+            prefix = parts[name].prefix
+            own = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
+            adapters = {key: value for key, value in own.items() if is_of_adapter(key)}
+            expected = {key for key in network.state_dict() if is_of_adapter(key)}
+            if adapters.keys() != expected:
+                why = f"it holds {len(adapters)} of the {len(expected)} tensors of adapters of its {name}"
+                raise Fault("MOD03", f"{source} does not fit the config of its run", why=why)
+            network.load_state_dict(adapters, strict=False, assign=True)
+        layers = {name: adapter.tensors() for name, adapter in adapters_in(named_layers(networks))}
+        unet = base_state(networks["unet"])
+        family = family_of(unet, source)
+        if len(layers) < _count(networks) or family is None or family.adapters is None:
+            what = f"the adapters of {source} are of a kind or a family that no other program reads"
+            raise Fault("MOD03", what, fix="to=ldm merge=true for whole weights")
+        return cls(layers, networks, family, unet)
+
+    def write(
+        self, out: Path, layout: Layout, dtype: torch.dtype | None, model: DDPM, metadata: Mapping[str, str]
+    ) -> None:
+        """Into a .safetensors file; `metadata` is what the run says of itself. Raises as `to_file` and writing do."""
+        assert self.family.adapters is not None
+        kohya = layout == "kohya"
+        names = kohya_names(self.networks, self.family.adapters) if kohya else diffusers_names(self.networks)
+        state = to_file(self.layers, names, layout, dtype)
+        if bad := next((key for key, value in state.items() if not bool(value.isfinite().all())), None):
+            raise Fault("MOD02", "the adapter holds NaN or infinite numbers", where=bad, why="training diverged")
+        prediction = facts_of(model, {}).prediction
+        write_safetensors(out, state, adapter_metadata(self.layers, self.family, self.network, prediction, metadata))
+
+
+def merged_state(model: nn.Module) -> dict[str, Tensor]:
+    """The whole state of a model whose adapters have become part of their layers' weights, in the dtype of these."""
+    state = {name: tensor for name, tensor in model.state_dict().items() if not is_of_adapter(name)}
+    for name, adapter in adapters_in(dict(model.named_modules())):
+        weight = state[f"{name}.weight"]
+        state[f"{name}.weight"] = adapter.merged(weight).detach().to(weight.dtype)
+    return state
+
+
+def base_state(network: nn.Module) -> State:
+    """A network's tensors without adapters, under the names that it has on disk."""
+    own = {name: tensor for name, tensor in network.state_dict().items() if not is_of_adapter(name)}
+    return network.to_disk(own) if isinstance(network, OnDisk) else own
+
+
+def _count(networks: Mapping[str, nn.Module]) -> int:
+    return sum(name.endswith(f".{CHILD}") for network in networks.values() for name, _ in network.named_modules())
