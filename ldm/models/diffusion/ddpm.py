@@ -208,7 +208,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
-    limits = {"ucg_rate": SHARE, "encoder_ucg_rate": SHARE, "cond_stage_lr_multiple": FROM_ZERO}
+    limits = {"ucg_rate": SHARE, "cond_stage_lr_multiple": FROM_ZERO}
     first_stage_model: Any  # encode_moments(x) and decode(z)
     cond_stage_model: Any  # a list of captions to Conditioning
 
