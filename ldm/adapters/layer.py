@@ -50,7 +50,7 @@ class Adapter(nn.Module):
         raise NotImplementedError
 
     def merged(self, weight: Tensor) -> Tensor:
-        """The weight with which the layer alone computes what layer and adapter compute together, fp32."""
+        """The weight with which the layer alone computes what both compute together: fp32, in its shape."""
         return weight.float() + self.delta()
 
     def forward(self, x: Tensor) -> Tensor:

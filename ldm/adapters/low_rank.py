@@ -74,7 +74,7 @@ class DoRA(LoRA):
             self.magnitude.data.copy_(column_lengths(layer.weight))  # type: ignore[arg-type]
 
     def scaled(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The layer's input, each feature as much longer as the weight's column is to be."""
+        """The layer's input, in its shape, each feature as much longer as the weight's column is to be."""
         ratio = self._ratio(weight)
         return (x * (ratio.flatten() if ratio.ndim == 2 else ratio)).to(x.dtype)
 

@@ -32,6 +32,7 @@ class Walk:
         self.following = dict(zip(grid[:-1].tolist(), grid[1:].tolist(), strict=True))
 
     def scale_model_input(self, x: Tensor, t: Tensor) -> Tensor:
+        """x (b, c, h, w) as it is: the network is a path's, which scales its own input."""
         return x
 
     def coefficients(self, t: float, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -110,7 +110,7 @@ def as_v(prediction: Prediction, output: Tensor, x_t: Tensor, alpha: Tensor, sig
 
 
 def from_v(prediction: Prediction, v: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """The way back."""
+    """The output (b, ...) that a v (b, ...) stands for, given x_t (b, ...) at alpha and sigma (b,)."""
     return _spelt("v", prediction, v, x_t, alpha, sigma)
 
 

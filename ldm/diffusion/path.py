@@ -214,18 +214,19 @@ def beta_table(timesteps: int, schedule: BetaSchedule, start: float, end: float,
 
 
 def line(start: float, end: float, steps: int) -> Tensor:
+    """(steps,) float64 numbers from `start` to `end`, evenly spaced."""
     return torch.linspace(start, end, steps, dtype=torch.float64, device="cpu")
 
 
 def cosine_betas(timesteps: int, s: float) -> Tensor:
-    """Betas of a squared-cosine alphas_cumprod, at most 0.999 (Nichol & Dhariwal 2021, arXiv 2102.09672, eq. 17)."""
+    """Betas (timesteps,) of a squared-cosine alphas_cumprod, at most 0.999 (Nichol & Dhariwal, 2102.09672, eq. 17)."""
     angle = (line(0, 1, timesteps + 1) + s) / (1 + s) * (math.pi / 2)
     alphas_cumprod = angle.cos() ** 2
     return (1 - alphas_cumprod[1:] / alphas_cumprod[:-1]).clamp(0, 0.999)
 
 
 def without_terminal_signal(betas: Tensor) -> Tensor:
-    """Betas with a last alphas_cumprod of 0 and the first as it was (Lin et al. 2023, arXiv 2305.08891, alg. 1)."""
+    """Betas (n,) with a last alphas_cumprod of 0 and the first as it was (Lin et al. 2023, 2305.08891, alg. 1)."""
     alpha = (1 - betas).cumprod(0).sqrt()
     alpha = (alpha - alpha[-1]) * alpha[0] / (alpha[0] - alpha[-1])
     alphas_cumprod = alpha**2

@@ -77,7 +77,7 @@ def latents_of_marks(state: State) -> dict[str, Any]:
 
 
 def numbers(mark: Tensor) -> list[float]:
-    """The numbers of a mark as they were written, before they were float32."""
+    """The numbers of a mark, of any shape, as they were written, before they were float32."""
     return [float(f"{number:.7g}") for number in mark.double().flatten().tolist()]
 
 

@@ -69,6 +69,7 @@ def of_size(blocks: int, normed: bool, dual: bool) -> Callable[[State], bool]:
 
 
 def patches(network: State) -> Tensor:
+    """The weight (width, channels, 2, 2) of the convolution that makes tokens of patches."""
     return next(network[key] for key in PATCHES if key in network)
 
 

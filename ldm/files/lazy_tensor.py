@@ -70,7 +70,7 @@ class LazyShardedTensor(Tensor):
         return made
 
     def whole(self) -> Tensor:
-        """The tensor itself, on the CPU."""
+        """The tensor itself, in its shape, on the CPU."""
         return self.between(0, self.numel()).view(self.shape)
 
     def between(self, start: int, end: int) -> Tensor:
@@ -133,7 +133,7 @@ def elements_between(tensor: Tensor, start: int, end: int) -> Tensor:
 
 
 def share(whole: Tensor, rank: int, world_size: int, copy: bool = False) -> Tensor:
-    """One rank's equal part of a tensor that all ranks hold, as `LazyShardedTensor`; a small one as it is.
+    """One rank's equal part of a tensor of any shape that all ranks hold, as `LazyShardedTensor`; a small one as it is.
 
     copy   of that part, for a tensor that is about to be let go of
     """

@@ -85,7 +85,7 @@ def write_torch(path: str | Path, tensors: State, types: Types | None = None) ->
 
 
 def narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` as `dtype`. Raises `Fault` MOD07 where a finite number would become infinite."""
+    """`tensor`, of any shape, as `dtype`. Raises `Fault` MOD07 where a finite number would become infinite."""
     result = tensor.to(dtype)
     if dtype.itemsize < tensor.dtype.itemsize and not result.isfinite().all() and tensor.isfinite().all():
         raise Fault(

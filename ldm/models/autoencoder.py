@@ -205,7 +205,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
                 self._drift.remember(self.moments, iter(data.val_dataloader()))
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
-        """One micro-batch; at the end of a window the generator steps, then the discriminator on what it was shown.
+        """The scalar loss of a micro-batch; a window ends by steps of the generator and then the discriminator.
 
         Each optimizer finishes its window before the other begins, since they share one loss scale.
         """

@@ -29,7 +29,7 @@ class Quality:
         self._latents: Tensor | None = None
 
     def add(self, real: Tensor, made: Tensor, latents: Tensor, log: Mapping[str, Tensor]) -> None:
-        """A batch: pictures, reconstructions, sampled latents, and means of the batch by name."""
+        """A batch: pictures and reconstructions (b, 3, h, w), sampled latents (b, z, h/f, w/f), means of it by name."""
         count = len(real)
         rows = {"psnr": psnr(real, made).sum(), "ssim": ssim(real, made).sum()}
         rows |= {name: value.float() * count for name, value in log.items()}

@@ -167,7 +167,7 @@ class TrainedModel(OptimizedModel):
         self.log_dict(over_ranks(means, self.average) | plain | {"step": float(self.position.step + 1)})
 
     def average(self, tensor: Tensor) -> Tensor:
-        """The mean of the ranks' tensors. Collective."""
+        """The mean of the ranks' tensors, of any shape. Collective."""
         averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
         return averaged
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def outside_float16(network: nn.Module, x: Tensor) -> Iterator[Tensor]:
-    """Yields x for `network`, which computes in fp32 (bfloat16 if its weights are no longer fp32) under float16.
+    """Yields x, in its shape, for `network`, computed in fp32 under float16, in bfloat16 if its weights are no fp32.
 
     The autoencoders of SD 1.x and XL have activations beyond float16 inside. With gradients, or in any other precision,
     nothing changes: whoever trains one says in what.

@@ -17,7 +17,7 @@ PER_TENSOR = ("torch.optim", "bitsandbytes.optim")  # optimizers that look at on
 
 
 def stochastic_bfloat16(x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """One of the two bfloat16 neighbours of each fp32 element, the nearer the likelier: the mean is x."""
+    """One of the two bfloat16 neighbours of each fp32 element, in its shape, the nearer the likelier: the mean is x."""
     noise = torch.randint(1 << BITS_CUT, x.shape, dtype=torch.int32, device=x.device, generator=generator)
     bits = (x.view(torch.int32) + noise) & -(1 << BITS_CUT)
     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)

@@ -140,7 +140,7 @@ class DDPM(TrainedModel, DrawsPictures):
         return x0
 
     def condition(self, batch: dict[str, Any], draws: BatchDraws | None, x0: Tensor) -> Conditioning:
-        """The conditioning for a batch and its x_0; `draws` drop whole captions, None drops nothing."""
+        """The conditioning for a batch and its x_0 (b, c, h, w); `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
     def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
@@ -154,6 +154,7 @@ class DDPM(TrainedModel, DrawsPictures):
     # Steps
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
+        """One micro-batch: its part of the loss, a scalar."""
         self.seed_networks(batch_idx)
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
@@ -165,7 +166,7 @@ class DDPM(TrainedModel, DrawsPictures):
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
-        """Losses of x0, as the batch's `mask`, `weight` and `timesteps` (levels of an example) say."""
+        """Losses of x0 (b, c, h, w), as the batch's `mask`, `weight` and `timesteps` (levels of an example) say."""
         assert self.model is not None
         mask = latent_mask(batch.get("mask"), x0)
         return self.objective(self.model, x0, cond, draws, mask, batch.get("weight"), batch.get("timesteps"))

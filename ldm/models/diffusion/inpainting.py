@@ -49,7 +49,7 @@ def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor
 
 
 def nothing_around(model: Surrounded, count: int) -> Tensor:
-    """The same where all of a picture is masked, for samples of captions alone."""
+    """The same, (count, 1 + z, h/f, w/f), where all of a picture is masked, for samples of captions alone."""
     side = model.image_size * model.first_stage_model.downsampling
     grey = torch.zeros(1, 3, side, side, device=model.device)
     return _joined(model, grey, grey[:, :1] + 1).expand(count, -1, -1, -1)

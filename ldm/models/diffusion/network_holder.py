@@ -14,6 +14,7 @@ class DiffusionWrapper(nn.Module):
         self.diffusion_model = diffusion_model
 
     def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        """The network's output (b, c, h, w) for x_t (b, c, h, w) at the clock t (b,)."""
         return self.diffusion_model(x_t, t, cond)
 
     def with_draws(self, cond: Conditioning, draws: BatchDraws) -> Conditioning:

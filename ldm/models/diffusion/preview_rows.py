@@ -171,6 +171,7 @@ class Scene:
         return self.drawn(self.how, before=keep, network=self.inpainting_network(kept))
 
     def inpainting_network(self, kept: Tensor) -> Callable[[Tensor, Tensor, Conditioning], Tensor]:
+        """The network, with what `kept` (b, 1, h, w) leaves among its inputs where it takes them."""
         network = self.model.model
         if self.model.mask is None:
             return network

@@ -41,6 +41,7 @@ class ValidationLoss:
         self._sums[suffix] = self._sums.get(suffix, torch.zeros(len(rows), device=rows.device)) + rows.sum(dim=1)
 
     def keep(self, x0: Tensor, batch: Mapping[str, Any], draws: BatchDraws) -> None:
+        """Keep a batch's x_0 (b, c, h, w), conditions and draws for the pass with averaged weights."""
         conditions = {name: value for name, value in batch.items() if name not in ("image", "moments")}
         self._kept.append((x0.cpu(), conditions, draws))
 

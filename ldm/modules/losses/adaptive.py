@@ -11,7 +11,7 @@ Average = Callable[[Tensor], Tensor]
 
 def adaptive_weight(reconstruction: Tensor, adversarial: Tensor, last_layer: Tensor, average: Average) -> Tensor:
     """Norm of the reconstruction loss' gradient by `last_layer` over that of the adversarial loss' (Esser et al. 2021,
-    arXiv 2012.09841, equation 7), without gradient, in float32.
+    arXiv 2012.09841, equation 7), without gradient: a float32 scalar.
 
     Both losses have to be unscaled: a loss scale would make the first norm infinite in float16. Gradients are averaged
     over ranks first, so that all of them weigh alike and as one process would.

@@ -141,7 +141,7 @@ class LPIPSWithDiscriminator(nn.Module):
             return LossAndLogs(loss, log)
 
     def judge(self, real: Tensor, made: Tensor) -> LossAndLogs:
-        """The discriminator's loss for real pictures and decoded ones; no gradient leaves it."""
+        """The discriminator's loss for real pictures and decoded ones (b, 3, h, w); no gradient leaves it."""
         with full_precision(real):
             of_real, of_made = (self.discriminator(some.detach().float()) for some in (real, made))
             loss = self.disc_factor * self.disc_loss(of_real, of_made)
@@ -156,7 +156,7 @@ class LPIPSWithDiscriminator(nn.Module):
 
 @contextmanager
 def full_precision(like: Tensor) -> Iterator[None]:
-    """No autocast on the device of `like`."""
+    """No autocast on the device of `like`, of any shape."""
     with torch.autocast(like.device.type, enabled=False):
         yield
 

@@ -71,7 +71,7 @@ def hinge(real: Tensor, fake: Tensor) -> Tensor:
 
 
 def vanilla(real: Tensor, fake: Tensor) -> Tensor:
-    """Half of the two cross-entropies: mean softplus(-real) + mean softplus(fake)."""
+    """Half of the two cross-entropies of logits (b, 1, h, w): mean softplus(-real) + mean softplus(fake)."""
     return 0.5 * (F.softplus(-real).mean() + F.softplus(fake).mean())
 
 
@@ -79,5 +79,5 @@ LOSSES = {"hinge": hinge, "vanilla": vanilla}
 
 
 def generator_loss(fake: Tensor) -> Tensor:
-    """What the generator lowers: minus the mean logit of what it made."""
+    """What the generator lowers: minus the mean logit (b, 1, h, w) of what it made."""
     return -torch.mean(fake)

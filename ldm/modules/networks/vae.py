@@ -101,7 +101,7 @@ def _require(ddconfig: Mapping[str, Any], key: str, condition: bool, allowed: st
 
 
 class FullPrecisionConv2d(nn.Conv2d):
-    """A convolution in the dtype of its weights, whatever autocast says."""
+    """A convolution (b, c, h, w) -> (b, c', h, w) in the dtype of its weights, whatever autocast says."""
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
