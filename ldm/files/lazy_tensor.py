@@ -116,12 +116,12 @@ class LazyShardedTensor(Tensor):
 
 
 def writable(whole: Tensor) -> LazyShardedTensor:
-    """Stands for `whole`: what becomes of it by joining, parting and reshaping can be written with `write_through`."""
+    """Stands for `whole`, in its shape: what becomes of it by joining, parting and reshaping can be written with `write_through`."""
     return LazyShardedTensor(whole.shape, whole.dtype, [Run(0, whole.detach().reshape(-1))])
 
 
 def write_through(place: LazyShardedTensor, value: Tensor) -> None:
-    """Write `value` into the tensors of which `place` was made. The shapes are the same."""
+    """Write `value`, in the shape of `place`, into the tensors of which that was made."""
     flat = value.reshape(-1)
     for run in place.runs:
         run.elements[0 : len(run.elements)].copy_(flat[run.start : run.end])

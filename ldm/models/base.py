@@ -71,7 +71,7 @@ class TrainedModel(OptimizedModel):
             self.ema_config = {**self.ema_config, "params": params}
         self.ckpt_path = ckpt_path
         self.ignore_keys = tuple(ignore_keys)
-        self.resumed = False
+        self._resumed = False
         self.position = Position()
         self.base = BaseWeights()
         self.model_ema: LitEma | ScheduleFree | None = None
@@ -94,13 +94,22 @@ class TrainedModel(OptimizedModel):
 
     def begin(self, run: RunContext) -> None:
         """Take what `run` settled, before any network is built. Raises the `Fault` of `with_horizon`."""
-        self.seed, self.learning_rate, self.resumed = run.seed, run.learning_rate, run.resumed
+        self.seed, self.learning_rate, self._resumed = run.seed, run.learning_rate, run.resumed
         if self.scheduler_config is not None:
             self.scheduler_config = with_horizon(self.scheduler_config, run.max_steps)
         self.training_rules = [rule.with_horizon(run.max_steps) for rule in self.training_rules]
         for name in self.by_hand:
             if run.trainer.get(name) is not None:
                 setattr(self, name, run.trainer[name])
+
+    def expect_checkpoint(self) -> None:
+        """All weights will come from a checkpoint of this model, so that `configure_model` reads none to start from."""
+        self._resumed = True
+
+    @property
+    def resumed(self) -> bool:
+        """Whether all weights come from a checkpoint: as `begin` or `expect_checkpoint` said."""
+        return self._resumed
 
     # Parts and their names on disk
 

@@ -27,7 +27,7 @@ def restore(
     takes_average = holds_average(state) if averaged is None else averaged
     if takes_average and not holds_average(state):
         raise Fault("MOD03", f"{source} holds no averaged (EMA) weights", fix="weights=raw, or leave ema=true out")
-    model.resumed = True
+    model.expect_checkpoint()
     model.configure_model()
     own = model.state_dict()
     raw = {key: value for key, value in state.items() if not key.startswith(EMA)}

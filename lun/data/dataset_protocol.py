@@ -97,9 +97,6 @@ class FullDataset(Protocol):
         """whether there are no captions but those"""
 
 
-MEMBERS = tuple(name for name in vars(FullDataset) if not name.startswith("_"))
-"""The names of all members but `__len__`."""
-
 CACHED_LATENTS = ("picture", "flipped", "caption", "preparation")
 """Members that tell what of an example is pixels, which a cache keeps, from what is drawn anew."""
 

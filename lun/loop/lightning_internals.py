@@ -28,8 +28,6 @@ SIGTERM_NOTICE = "_signal_connector._sigterm_notifier_fn"
 SIGNALS_BEFORE = "_signal_connector._original_handlers"
 DUMP = "_checkpoint_connector.dump_checkpoint"
 
-INSIDES = (BATCHES, AUTOMATIC_STEPS, MANUAL_STEPS, STEPPED, SIGTERM_BROADCAST, SIGTERM_NOTICE, SIGNALS_BEFORE, DUMP)
-
 
 def inside(trainer: Trainer, path: str) -> Any:
     """The object at a dotted path below `trainer`; `Fault` DEP01 where this Lightning has none."""

@@ -28,7 +28,7 @@ from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_onc
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.live import LiveBytes
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.strategies.half import RoundedWeights
 from lun.strategies.precision import policy_of
 
@@ -74,7 +74,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
     """
     trainer = (config.get("lightning") or {}).get("trainer") or {}
     precision = policy_of(trainer.get("precision")).plugin("cpu")
-    model = model_of(config)  # with real tensors: an objective looks at its noise levels
+    model = build_model(config)  # with real tensors: an objective looks at its noise levels
     if not isinstance(model, DDPM):
         raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
     with ExitStack() as stack:

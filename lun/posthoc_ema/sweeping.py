@@ -20,7 +20,7 @@ from lun.data.order.position_sampler import Window
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run.settings import read_settings
 from lun.run_dir.resume import find_checkpoint
 from lun.strategies.execution import settle_execution
@@ -70,7 +70,7 @@ class Validation:
                 where=str(resume.run.resolved_config),
                 fix="reconstruct without --sweep, and compare samples",
             )
-        self._model = model_of(config, use_ema=False)
+        self._model = build_model(config, use_ema=False)
         self._model.begin(RunContext(config["seed"], max_steps=1, resumed=True))
         self._data.follow(self._model.position, Window(self._data.batch_size, 1, 1), config["seed"], 1)
         self._trainer = Trainer(**_settings(settings.lightning("trainer")))

@@ -7,7 +7,7 @@ from ldm.models.base import TrainedModel
 from ldm.util import instantiate_from_config
 
 
-def model_of(config: Mapping[str, Any], **params: Any) -> TrainedModel:
+def build_model(config: Mapping[str, Any], **params: Any) -> TrainedModel:
     """The model that a run's configuration describes, whole or as it was stored; no network is built, nothing is read.
 
     params   take the place of what the configuration says

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from ldm.errors import Fault
 from ldm.models.diffusion.initial_weights import start_networks
 from ldm.util import instantiate_from_config
 from lun.cli import parser
@@ -17,10 +16,9 @@ from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
+from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER, require_first_stage
 from lun.run.settings import read_settings
-
-FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -51,11 +49,10 @@ def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn
 
     Raises `Fault` CFG08 for a model of pixels.
     """
-    model: Any = model_of(config)
+    model: Any = build_model(config)
+    require_first_stage(model)
     wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
     trained = {part.name for part in model.training_plan().parts if part.trained}
     parts = {name: part for name, part in model.part_recipes().items() if name in wanted and name not in trained}
-    if FIRST_STAGE not in parts:
-        raise Fault("CFG08", f"{type(model).__name__} has no first stage whose moments could be cached")
     networks = start_networks(parts, model.start())
     return {name: network.requires_grad_(False).eval() for name, network in networks.items()}

@@ -17,7 +17,7 @@ from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run.length import Length, known_length
 from lun.run.lightning_trainer import build_callbacks
 from lun.run.rate import rate_of
@@ -93,4 +93,4 @@ def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
 
 def _model(config: Mapping[str, Any]) -> TrainedModel:
     rate_of(config["model"])
-    return model_of(config)
+    return build_model(config)

@@ -13,13 +13,16 @@ from lun.data.module import DataModuleFromConfig
 
 log = logging.getLogger(__name__)
 
+FIRST_STAGE, TEXT_ENCODER = "first stage", "text encoder"  # as models name their parts
+
 
 class FillCaches(Callback):
     """Encodes what the caches lack before the first loader is built; all ranks share the work."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         data: DataModuleFromConfig = trainer.datamodule
-        first_stage = require_first_stage(pl_module)
+        require_first_stage(pl_module)
+        first_stage = pl_module.first_stage_model
         if trainer.strategy.restore_checkpoint_after_setup and trainer.ckpt_path:
             raise Fault(
                 "CFG08",
@@ -46,17 +49,15 @@ class FillCaches(Callback):
                 encoder.to("cpu")
 
 
-def require_first_stage(model: LightningModule) -> LightningModule:
-    """The part whose moments are cached. Raises `Fault` CFG08 for a model of pixels."""
-    if not hasattr(model, "first_stage_model"):
+def require_first_stage(model: Any) -> None:
+    """Raise `Fault` CFG08 for a model without a part whose moments are cached, whether it has its networks or not."""
+    if FIRST_STAGE not in getattr(model, "part_recipes", dict)():
         raise Fault(
             "CFG08",
             f"{type(model).__name__} has no first stage whose moments could be cached",
             where="data.params.cache",
             fix="data.params.cache=false",
         )
-    part: LightningModule = model.first_stage_model
-    return part
 
 
 def frozen_text_encoder(model: Any) -> Any:

@@ -11,7 +11,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run.data_roots import MISSING
 from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
@@ -88,7 +88,7 @@ class Plan:
 
     def training_plan(self) -> TrainingPlan:
         """The networks of the model, which is built for that, without weights, if it is not there; what trains."""
-        return (self.model or model_of(self.settings.config)).training_plan()
+        return (self.model or build_model(self.settings.config)).training_plan()
 
     def _data(self) -> str:
         train = self.settings.config["data"]["params"]["train"]

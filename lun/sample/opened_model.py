@@ -16,7 +16,7 @@ from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
 from lun.config.stored import read_stored
 from lun.previews.prompts import REFINED
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 from lun.weights.opening import open_model
@@ -55,7 +55,7 @@ def open_source(given: str, ema: bool | None) -> SampledModel:
 
 def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
     config = read_stored(run.resolved_config)
-    model = model_of(config)
+    model = build_model(config)
     if not isinstance(model, DDPM):
         why = f"the run trains {config['model']['target']}"
         raise Fault("MOD03", f"{run.path} does not draw from captions", why=why, fix="name a run of a diffusion model")

@@ -25,7 +25,7 @@ from ldm.models.diffusion.export_facts import facts_of, networks_on_meta
 from ldm.training.adapters import is_of_adapter
 from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 from lun.weights.trust import read_trusted
@@ -114,7 +114,7 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
         return None
     config = read_stored(run.resolved_config)
     try:
-        model = model_of(config)
+        model = build_model(config)
         return facts_of(model, networks_on_meta(model)) if isinstance(model, DDPM) else None
     except Fault as fault:
         log.warning("the config of %s was not used: %s", run.path, fault.what)

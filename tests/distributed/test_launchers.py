@@ -22,14 +22,23 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "LUN_THREADS": "1"}
 
 
+def launched(words: list[str], folder: Path, *options: str, seconds: float = 280) -> subprocess.CompletedProcess[str]:
+    """`main.py` as `torchrun` with these options starts it on two ranks, once it has ended."""
+    return started(words, folder, *TORCHRUN, str(free_port()), *options, seconds=seconds)
+
+
+def started(words: list[str], folder: Path, *before: str, seconds: float = 280) -> subprocess.CompletedProcess[str]:
+    """`python BEFORE main.py WORDS`, once it has ended."""
+    line = [sys.executable, *before, str(ROOT / "main.py"), *words]
+    return subprocess.run(line, env=environment(), cwd=folder, capture_output=True, text=True, timeout=seconds)
+
+
 @pytest.mark.parametrize("launcher", ["torchrun", "ours"])
 def test_one_command_trains_on_two_ranks_in_one_directory_with_one_seed(
     launcher: str, pictures: Path, tmp_path: Path
 ) -> None:
-    before = [*TORCHRUN, str(free_port())] if launcher == "torchrun" else []
     words = [*tiny(pictures, *SAME), "-s", "-1", "--devices", "2", "--logdir", str(tmp_path), "-t"]
-    line = [sys.executable, *before, str(ROOT / "main.py"), *words]
-    done = subprocess.run(line, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    done = (launched if launcher == "torchrun" else started)(words, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len([path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]) == 1
     assert "2 x devices 2" in done.stdout or "devices 2 = 4 images" in done.stdout
@@ -44,8 +53,7 @@ def test_a_rank_that_dies_and_comes_back_goes_on_with_the_run_and_makes_no_step_
     dies = "{target: support.trouble.Dies, params: {step: 2, rank: 1}}"
     words = [*tiny(pictures, *SAME), "--allow", "support", f"lightning.callbacks.often={saver}"]
     words += [f"lightning.callbacks.dies={dies}", "--devices", "2", "--logdir", str(tmp_path), "-t"]
-    line = [sys.executable, *TORCHRUN, str(free_port()), "--max-restarts", "1", str(ROOT / "main.py"), *words]
-    done = subprocess.run(line, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=800)
+    done = launched(words, tmp_path, "--max-restarts", "1", seconds=800)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "again    torchrun" in done.stdout and "at step 2" in done.stdout
     assert len([path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]) == 1
@@ -59,9 +67,8 @@ def test_a_rank_that_fails_within_a_step_ends_both_and_leaves_the_last_checkpoin
     fails = "{target: support.trouble.Fails, params: {step: 3, rank: 1, where: step}}"
     words = [*tiny(pictures, *SAME), "--allow", "support", f"lightning.callbacks.often={saver}"]
     words += [f"lightning.callbacks.fails={fails}", "--devices", "2", "--logdir", str(tmp_path), "-t"]
-    line = [sys.executable, *TORCHRUN, str(free_port()), str(ROOT / "main.py"), *words]
     began = time.monotonic()
-    done = subprocess.run(line, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    done = launched(words, tmp_path)
     assert done.returncode != 0
     assert time.monotonic() - began < 200
     told = done.stdout + done.stderr

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lightning.pytorch import LightningModule
 from support.equality import differences, final_state
 from support.runs import make_shapes, newest_run
 
 from ldm.errors import Fault
+from ldm.util import instantiate_from_config
+from lun.run.caches_alone import frozen_networks
 from lun.run.fill_caches import require_first_stage
 
 Lun = Callable[..., int]
@@ -76,9 +77,16 @@ def test_a_precision_that_is_none_is_refused(lun: Lun) -> None:
     assert lun("-t", "data.params.cache={dtype: int8}") == 2
 
 
-def test_a_model_of_pixels_has_nothing_to_cache() -> None:
-    with pytest.raises(Fault, match="has no first stage"):
-        require_first_stage(LightningModule())
+def test_a_model_without_a_first_stage_has_nothing_to_cache_in_a_run_or_alone() -> None:
+    ddconfig = {"ch": 32, "ch_mult": [1], "num_res_blocks": 1, "z_channels": 4, "double_z": True, "resolution": 8}
+    params = {"ddconfig": ddconfig | {"in_channels": 3, "out_ch": 3, "attn_resolutions": []}, "embed_dim": 4}
+    model = {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params | {"from_scratch": True}}
+    for refuses in (
+        lambda: require_first_stage(instantiate_from_config(model)),
+        lambda: frozen_networks({"model": model}, True),
+    ):
+        with pytest.raises(Fault, match="AutoencoderKL has no first stage"):
+            refuses()
 
 
 def test_captions_are_encoded_once_over_two_runs(

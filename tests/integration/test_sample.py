@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +16,25 @@ from support.small import contents, single_file
 
 from ldm.keys.averaged import averaged_name
 from ldm.keys.split_checkpoint import UNET
+from ldm.models.diffusion.ddpm import DDPM
+from lun.cli.arguments import Arguments
+from lun.config.stored import read_stored
 from lun.convert.command import run as convert
+from lun.data.module import DataModuleFromConfig
+from lun.memory.forecast import forecast
+from lun.posthoc_ema.sweeping import Validation
+from lun.run.build_model import build_model
+from lun.run.caches_alone import frozen_networks
+from lun.run.construction import build_parts
+from lun.run.plan import Plan
+from lun.run.settings import read_settings
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.resume import find_checkpoint
 from lun.sample.command import run as sample
+from lun.sample.opened_model import open_source
+from lun.strategies.execution import settle_execution_anywhere
 from lun.trainer import run as train
+from lun.weights.opening import open_model
 
 PROMPTS = (
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
@@ -177,3 +195,40 @@ def test_what_cannot_draw_says_why(trained: Path, tmp_path: Path, capsys: pytest
     ):
         assert sample([str(word) for word in line]) == code
         assert message in capsys.readouterr().err
+
+
+def test_whoever_builds_the_model_of_a_run_builds_the_same(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read_stored(RunDirectory(trained).resolved_config)
+    resume = find_checkpoint(str(trained))
+    settings = read_settings(Arguments(resume=str(trained)), resume)
+    callers: dict[str, Callable[[], object]] = {
+        "lun.run.construction": lambda: build_parts(settings, settle_execution_anywhere, on_cpu=True),
+        "lun.run.plan": lambda: Plan(settings, 0).training_plan(),
+        "lun.run.caches_alone": lambda: frozen_networks(config, text=True),
+        "lun.sample.opened_model": lambda: open_source(str(trained), None),
+        "lun.weights.opening": lambda: open_model(str(trained), None),
+        "lun.memory.forecast": lambda: forecast(config),
+        "lun.posthoc_ema.sweeping": lambda: Validation(trained),
+    }
+    for name in ("setup", "has"):  # a sweep asks for a validation set
+        monkeypatch.setattr(DataModuleFromConfig, name, lambda self, stage: True)
+    built: dict[str, DDPM] = {}
+    for caller, act in callers.items():
+
+        def noted(given: Mapping[str, Any], caller: str = caller, **params: Any) -> DDPM:
+            built[caller] = build_model(given, **params)
+            raise InterruptedError("that is enough")
+
+        monkeypatch.setattr(f"{caller}.build_model", noted)
+        with pytest.raises(InterruptedError):
+            act()
+    kinds = {caller: (type(model), state_keys(model)) for caller, model in built.items()}
+    assert kinds == dict.fromkeys(callers, kinds["lun.run.construction"])
+
+
+def state_keys(model: DDPM) -> list[str]:
+    """The names of all weights but averaged ones."""
+    model.adopt({name: part.build_on_meta() for name, part in model.part_recipes().items()})
+    return sorted(key for key in model.state_dict() if not key.startswith("model_ema"))

@@ -64,7 +64,7 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_built(tmp_path: Pat
 
 def test_a_resumed_model_reads_no_weights() -> None:
     model = tiny_model(**without_from_scratch("unet_config"))
-    model.resumed = True
+    model.expect_checkpoint()
     model.configure_model()
     assert model.model is not None
 
