@@ -116,7 +116,7 @@ class LazyShardedTensor(Tensor):
 
 
 def writable(whole: Tensor) -> LazyShardedTensor:
-    """Stands for `whole`, in its shape: what becomes of it by joining, parting and reshaping can be written with `write_through`."""
+    """Stands for `whole`, in its shape: what joining, parting and reshaping make of it takes `write_through`."""
     return LazyShardedTensor(whole.shape, whole.dtype, [Run(0, whole.detach().reshape(-1))])
 
 
