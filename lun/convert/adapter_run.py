@@ -27,7 +27,7 @@ from ldm.models.restoring import restore
 from ldm.training.adapters import is_of_adapter
 from lun.checkpoints.run_metadata import run_metadata
 from lun.config.stored import read_stored
-from lun.run.build_model import model_of
+from lun.run.build_model import build_model
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
 
@@ -76,7 +76,7 @@ class AdapterRun:
 def adapter_run(source: str) -> AdapterRun | None:
     """The checkpoint that `source` means, where it is one of a run with adapters; None for anything else.
 
-    Raises as `find_checkpoint`, `read_content` and `model_of` do.
+    Raises as `find_checkpoint`, `read_content` and `build_model` do.
     """
     path = find_weights(source)
     if path.is_dir() and not (path / "configs").is_dir():
@@ -88,7 +88,7 @@ def adapter_run(source: str) -> AdapterRun | None:
     content = read_content(file)
     if not any(map(is_of_adapter, content.state)):
         return None
-    model = model_of(read_stored(run.resolved_config))
+    model = build_model(read_stored(run.resolved_config))
     if not isinstance(model, DDPM):
         raise Fault("MOD03", f"adapters of {type(model).__name__} are read by no program", where=str(file))
     log.info("reading  %s (checkpoint of adapters)", file)
