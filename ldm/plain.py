@@ -19,13 +19,21 @@ def read_json(path: Path) -> Any:
 
 
 def read_plain_text(path: Path) -> str:
-    """The text of an ordinary file of reasonable size: a pipe would never end. OSError and ValueError as above."""
+    """The text of an ordinary file of reasonable size. OSError and ValueError as above."""
+    if (size := require_ordinary(path)) > LARGEST:
+        raise ValueError(f"it has {size:,} bytes; {LARGEST:,} are read")
+    return path.read_text(encoding="utf-8-sig")
+
+
+def require_ordinary(path: Path) -> int:
+    """Bytes of a file that can be read to its end: opening a pipe would wait for somebody to write into it.
+
+    Raises OSError as it comes, and ValueError for a folder, a pipe, a socket or a device.
+    """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no ordinary file")
-    if status.st_size > LARGEST:
-        raise ValueError(f"it has {status.st_size:,} bytes; {LARGEST:,} are read")
-    return path.read_text(encoding="utf-8-sig")
+    return status.st_size
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -21,7 +21,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from ldm.files.read import hash_of_tensors
 from ldm.files.write import HASH, write_safetensors
-from ldm.plain import fits, parse_json, record_of
+from ldm.plain import fits, parse_json, record_of, require_ordinary
 
 FORMAT = "ema-snapshot-1"
 KIND = "delta-fp16-pow2"
@@ -70,8 +70,9 @@ class TensorFile(AbstractContextManager["TensorFile"], Mapping[str, Tensor]):
 
     def __init__(self, path: Path) -> None:
         try:
+            require_ordinary(path)
             self._file: Any = safe_open(path, framework="pt")
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise Fault("MOD02", f"{path} is not a whole .safetensors file", why=str(error)) from error
         self.path = path
         self.metadata: dict[str, str] = self._file.metadata() or {}

@@ -26,6 +26,7 @@ from ldm.files.rank_shards import RankShards, not_whole, with_tensors
 from ldm.files.sniff import PICKLE, bare_pickle, readable_size, reading, require_undamaged, sniff
 from ldm.files.state import State
 from ldm.files.write import HASH
+from ldm.plain import require_ordinary
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,11 @@ def warn_of_another_hash(path: Path) -> None:
 
 
 def hash_of_tensors(path: Path) -> str:
-    """sha256 of all that follows the header of a .safetensors file, as `write_safetensors` stores it there."""
+    """sha256 of all that follows the header of a .safetensors file, as `write_safetensors` stores it there.
+
+    Raises OSError, and ValueError for what is no ordinary file.
+    """
+    require_ordinary(path)
     with path.open("rb") as file:
         file.seek(8 + int.from_bytes(file.read(8), "little"))
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -166,6 +171,7 @@ def _is_stored(tensor: Tensor) -> bool:
 
 
 def _header_text(path: Path) -> Mapping[str, str]:
+    require_ordinary(path)
     with _safetensors_faults(path), safe_open(path, framework="pt") as file:
         return file.metadata() or {}
 
@@ -196,8 +202,8 @@ def read_torch(path: Path, mapped: bool = True) -> Any:
     mapped  leave the tensors of a zip file on disk until they are looked at
     Raises `Fault` MOD02 (not a whole file) or MOD05 (holds objects that need code).
     """
-    zipped = zipfile.is_zipfile(path)
     with reading(path):
+        zipped = zipfile.is_zipfile(path)
         try:
             with safe_globals(_framework_stubs(path) if zipped else []):
                 _require_bounded(path, zipped)

@@ -97,7 +97,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 def flush_directory(directory: Path) -> None:
     """Make what was moved there survive a power loss, where the system can."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY)
+        descriptor = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     except OSError:  # Windows cannot open directories
         return
     try:

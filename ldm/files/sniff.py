@@ -1,6 +1,5 @@
 """The format of a weights file, read from its bytes before any loader touches it."""
 
-import stat
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ldm.errors import Fault
-from ldm.plain import fits, parse_json
+from ldm.plain import fits, parse_json, require_ordinary
 from ldm.shell import quoted
 
 Format = Literal["zip", "legacy", "safetensors"]
@@ -35,10 +34,7 @@ def sniff(path: Path) -> Format:
 
     Raises `Fault` MOD02 for what is no weights file or only a piece of one, and MOD05 for a bare pickle.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody to write into it
-        raise _fault(path, "no ordinary file", fix="name the file itself")
-    size = status.st_size
+    size = _ordinary_size(path)
     with path.open("rb") as file:
         head = file.read(512)
     if head.startswith(b"PK\x03\x04"):
@@ -54,8 +50,12 @@ def sniff(path: Path) -> Format:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Within it, whatever goes wrong is `Fault` MOD02 of a file that is not whole; a `Fault` is raised as it is."""
+    """Within it, whatever goes wrong is `Fault` MOD02 of a file that is not whole; a `Fault` is raised as it is.
+
+    Nor is it entered for what is no file.
+    """
     try:
+        require_ordinary(path)
         yield
     except Fault:
         raise
@@ -90,11 +90,19 @@ def _header_length(head: bytes) -> int | None:
 
 def safetensors_header(path: Path) -> dict[str, Any]:
     """The header of a whole .safetensors file, `__metadata__` and an entry a tensor. `Fault` MOD02."""
+    size = _ordinary_size(path)
     with path.open("rb") as file:
         length = _header_length(file.read(9))
     if not length:
         raise _fault(path, "no .safetensors file")
-    return _check_safetensors(path, path.stat().st_size, length)
+    return _check_safetensors(path, size, length)
+
+
+def _ordinary_size(path: Path) -> int:
+    try:
+        return require_ordinary(path)
+    except ValueError as error:
+        raise _fault(path, "no ordinary file", fix="name the file itself") from error
 
 
 def _check_safetensors(path: Path, size: int, length: int) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class EmaSnapshots(AtStepBoundary):
         return True
 
     def _is_there(self, trainer: Trainer, path: Path) -> bool:
-        if path.exists():
+        if path.is_file():
             if self.first:
                 self._refuse_another_base(path)
             return True

@@ -1,13 +1,25 @@
 """A pipe in the place of a file that a command reads: nobody writes into it, and nothing waits for that."""
 
+import inspect as python
 import os
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
-from support.fuzzing import require_answer
+from support.fuzzing import in_a_fork, require_answer
 from support.runs import TINY, make_pictures
 
+import ldm.convert
+import ldm.files
+import lun.checkpoints
+import lun.config.reading
+import lun.data
+import lun.previews
+from ldm.errors import Fault
 from lun.convert.command import run as convert
 from lun.inspect.command import run as inspect
 from lun.memory.command import run as memory
@@ -48,3 +60,43 @@ def test_no_command_waits_for_a_pipe(name: str, ending: str, tmp_path: Path, mon
     os.mkfifo(f"pipe{ending}")
     command, words = LINES[name]
     require_answer(command, [word.replace("PIPE", f"pipe{ending}") for word in words])
+
+
+def readers() -> Iterator[Callable[[Path], Any]]:
+    """Every public function and class of these packages that a path is enough for."""
+    packages = (ldm.convert, ldm.files, lun.checkpoints, lun.config.reading, lun.data, lun.previews)
+    for package in packages:
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if not found.name.endswith("__main__"):
+                module = import_module(found.name)
+                own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+                yield from filter(takes_a_path, own)
+
+
+def takes_a_path(value: Any) -> bool:
+    if not (python.isfunction(value) or python.isclass(value)) or value.__name__.startswith("_"):
+        return False
+    try:
+        hints = get_type_hints(value if python.isfunction(value) else value.__init__)
+        parameters = python.signature(value).parameters.values()
+    except (ValueError, NameError):
+        return False
+    needed = [
+        p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
+    return len(needed) == 1 and "Path" in str(hints.get(needed[0], ""))
+
+
+def test_no_function_that_is_given_a_path_waits_for_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("support.fuzzing.WAITING", 60)
+    pipe, found = tmp_path / "pipe.ckpt", list(readers())
+
+    def ask_each(begin: Callable[[object], None]) -> None:
+        for reader in found:
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe)
+            begin(reader)
+            with suppress(Fault, OSError, ValueError):
+                reader(pipe)
+
+    assert in_a_fork(ask_each) > 40

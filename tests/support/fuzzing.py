@@ -6,10 +6,11 @@ Cases run in one fork of this process: neither a loop within C nor a crash of th
 import io
 import os
 import resource
-import sys
+import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ FEW, MANY = 60, int(os.environ.get("LUN_FUZZ_CASES", "3000"))
 COUNTS: list[Any] = [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
 SECONDS, MEMORY = 20, 4 << 30
 """What one case may take: seconds of the processor (whatever else runs beside it), bytes beyond what is there."""
+WAITING = 600
+"""What one case may take on the clock, since a wait takes nothing of the processor."""
 SHOWN = 1000
 """How much is told of a case that ends its process, in characters."""
 ANSWERS = {0, 2, 3, 4, 5, 7, 8}
@@ -94,13 +97,23 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def fuzz(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], object]) -> None:
     """`check` on `count` cases, in a fork; its first failure fails the test. Says how many there were."""
+    tried = in_a_fork(lambda begin: _checked(count, cases, check, begin))
+    assert tried >= min(count, 10), f"only {tried} cases"
+
+
+def in_a_fork(work: Callable[[Callable[[object], None]], object]) -> int:
+    """Cases of `work`, which is given what to call with each of them first; its failure, or its end, fails the test."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             os.close(read)
-            code = _checked(count, cases, check, write)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the runner's own has no meaning here
+            work(partial(_begin, write))
+            code = 0
+        except BaseException:  # whatever it is, the parent tells it
+            os.write(write, traceback.format_exc()[-20_000:].encode(errors="replace"))
         finally:
             os._exit(code)  # never on into the tests of the parent
     os.close(write)
@@ -112,27 +125,28 @@ def fuzz(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], objec
     last = told.rpartition("\a")[2]
     assert not os.WIFSIGNALED(status), f"case {tried} ended by signal {os.WTERMSIG(status)}: {last}"
     assert status == 0, last
-    assert tried >= min(count, 10), f"only {tried} cases"
+    return tried
 
 
-def _checked(count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], object], pipe: int) -> int:
+def _begin(pipe: int, case: object) -> None:
+    """Tell of a case before it is tried, and end this process if it takes too long."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime) + SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+    signal.alarm(WAITING)
+    os.write(pipe, b"\a" + repr(case)[:SHOWN].encode(errors="replace"))
+
+
+def _checked(
+    count: int, cases: st.SearchStrategy[Any], check: Callable[[Any], object], begin: Callable[[object], None]
+) -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, resource.RLIM_INFINITY))
 
     @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
     @given(cases)
     def one(case: Any) -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(used.ru_utime + used.ru_stime) + SECONDS
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-        os.write(pipe, b"\a" + repr(case)[:SHOWN].encode(errors="replace"))
+        begin(case)
         check(case)
 
-    try:
-        one()
-        return 0
-    except BaseException:  # whatever it is, the parent tells it
-        os.write(pipe, traceback.format_exc()[-20_000:].encode(errors="replace"))
-        return 1
-    finally:
-        sys.stdout.flush()
+    one()

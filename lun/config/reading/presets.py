@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldm.plain import read_plain_text
 from lun.config.reading.yaml_files import HOME
 
 GROUPS = {"models": "one of these to start from", "data": "how the pictures lie", "options": "any of these on top"}
@@ -53,7 +54,7 @@ def _line(preset: Preset, width: int) -> str:
 
 def preset_of(path: Path) -> Preset:
     """The preset in a file, whose folder is its group."""
-    text = path.read_text(encoding="utf-8")
+    text = read_plain_text(path)
     fits = FITS.search(text)
     about = text.splitlines()[0].removeprefix("# ")
     return Preset(path.stem, path.parent.name, about, tuple(fits[1].split()) if fits else ())

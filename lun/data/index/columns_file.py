@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldm.files.replacing import replacing
-from ldm.plain import parse_json
+from ldm.plain import parse_json, require_ordinary
 from lun.data.metadata.columns import Array
 
 VERSION = 3
@@ -42,8 +42,9 @@ def read_columns(path: Path) -> dict[str, Array] | None:
     Every column is read once for its checksum, at more than 1 GB/s: a flipped bit would be another path or caption.
     """
     try:
+        require_ordinary(path)
         whole = np.memmap(path, np.uint8, mode="r")
-    except (OSError, ValueError):  # missing, or empty
+    except (OSError, ValueError):  # missing, empty, or no file
         return None
     known = len(_MAGIC)
     if whole[:known].tobytes() != _MAGIC or len(whole) < known + 24:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ldm.errors import Fault
 from ldm.files.replacing import flush_file, move_into_place, unfinished
-from ldm.plain import parse_json
+from ldm.plain import parse_json, require_ordinary
 from ldm.shell import quoted
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class Shard:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        require_ordinary(path)
         whole = np.memmap(path, np.uint8, "c")  # a private map: torch wants memory that it could write to
         start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
         header: dict[str, Any] = parse_json(whole[8:start].tobytes())
