@@ -98,9 +98,11 @@ def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     assert readable_size(size) == text
 
 
-def test_whatever_a_reader_raises_is_a_file_that_is_not_whole() -> None:
-    with pytest.raises(Fault, match="is not a whole checkpoint") as error, reading(Path("a.ckpt")):
+def test_whatever_a_reader_raises_is_a_file_that_is_not_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a.ckpt"
+    file.touch()
+    with pytest.raises(Fault, match="is not a whole checkpoint") as error, reading(file):
         raise ZeroDivisionError("by a size of 0\nand more")
     assert error.value.why == "ZeroDivisionError: by a size of 0"
-    with pytest.raises(Fault, match="known"), reading(Path("a.ckpt")):
+    with pytest.raises(Fault, match="known"), reading(file):
         raise Fault("MOD05", "known")
