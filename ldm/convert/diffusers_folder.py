@@ -146,7 +146,8 @@ def _read_network(folder: Path) -> Model:
     state = compvis_names(source.read(), str(folder))
     kind = NETWORK if any(key.startswith(UNET) for key in state) else "vae"
     family = family_of(unet_of(state), str(folder)) if kind == NETWORK else None
-    return Model(state, family, str(folder), Facts(configs={kind: source.config}))
+    scale = None if family else source.config.get("scaling_factor")
+    return Model(state, family, str(folder), Facts(configs={kind: source.config}, scale_factor=scale))
 
 
 def _facts(folder: Path, family: Family, network: Mapping[str, Any]) -> Facts:
@@ -206,6 +207,13 @@ def _write_denoiser(model: Model, folder: Path, how: Storing) -> None:
 def _write_vae(model: Model, folder: Path, how: Storing) -> None:
     from diffusers import AutoencoderKL
 
+    if not model.family and not model.facts.configs.get("vae") and (other := model.latent.alike):
+        raise Fault(
+            "MOD03",
+            f"{model.source} does not say by what its latents are scaled, and a folder has to",
+            why=f"the autoencoder of {other} has the same names and shapes, and other latents",
+            fix="convert the whole model that it belongs to, or a folder, whose config.json says it",
+        )
     config = dict(model.facts.configs.get("vae") or model.latent.config(model.first_stage))
     if model.facts.scale_factor is not None:
         config["scaling_factor"] = model.facts.scale_factor * data_deviation(model.facts.scheduler)

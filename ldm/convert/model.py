@@ -41,8 +41,11 @@ class Model:
 
     @property
     def latent(self) -> Latent:
-        """Of its family, or for an autoencoder alone of the one whose scale it has."""
-        return self.family.latent if self.family else latent_of(self.facts.scale_factor)
+        """Of its family, or for an autoencoder alone of the one whose scale or channels it has."""
+        if self.family:
+            return self.family.latent
+        first = self.first_stage.get("decoder.conv_in.weight")
+        return latent_of(self.facts.scale_factor, None if first is None else first.shape[1])
 
     @property
     def variant(self) -> Variant | None:

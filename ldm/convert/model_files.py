@@ -15,6 +15,7 @@ from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
 from ldm.families.edm_marks import CENTRE, EDM, SIGMA_MAX, V, is_edm
 from ldm.families.flow_marks import FLOW, is_flow
+from ldm.files.load import is_finite
 from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
 from ldm.files.write import (
@@ -120,7 +121,7 @@ def require_known_objective(model: Model, to: Layout) -> None:
 def require_finite(model: Model) -> None:
     """Raise `Fault` MOD02 if a network's weight is NaN or infinite."""
     for key, value in model.state.items():
-        if key.startswith(NETWORKS) and value.is_floating_point() and not value.isfinite().all():
+        if key.startswith(NETWORKS) and value.is_floating_point() and not is_finite(value):
             why = "training diverged, or the file was damaged"
             raise Fault("MOD02", f"{model.source} holds NaN or infinite numbers", where=key, why=why)
 

@@ -1,5 +1,6 @@
 """The parts of a checkpoint, in the words of messages."""
 
+from ldm.families.registry import known_families
 from ldm.files.state import State
 from ldm.keys.split_checkpoint import Parts
 
@@ -14,9 +15,15 @@ def text_encoders(cond_stage: State) -> tuple[str, ...]:
     return tuple(TEXT_WIDTHS.get(width, f"text encoder of width {width}") for width in widths)
 
 
+def network_title(network: State) -> str:
+    """What a denoising network is called, for people: `UNet`, `MMDiT`."""
+    networks = (family.network for family in known_families())
+    return next((found.title for found in networks if found.recognises(network)), "UNet")
+
+
 def named_parts(parts: Parts) -> tuple[str, ...]:
     """What a checkpoint holds, in the words of messages."""
-    unet = "UNet" if parts.unet else ""
+    unet = network_title(parts.unet) if parts.unet else ""
     first_stage = "VAE" if parts.first_stage else ""
     averaged = "EMA" if any(key not in ("decay", "num_updates") for key in parts.ema) else ""
     encoders = text_encoders(parts.cond_stage) or (("text encoder",) if parts.cond_stage else ())

@@ -95,6 +95,9 @@ class Latent:
     upcasts       the published autoencoder overflows in float16
     architecture  ModelSpec's name for the autoencoder alone
     remark        what to know of a file of the autoencoder alone, for people
+    channels      of a latent
+    alike         whose autoencoder has the same names and shapes and other latents, so that no file of it alone says
+                  which of both it is; empty where there is none
     """
 
     scale: float
@@ -103,6 +106,8 @@ class Latent:
     upcasts: bool = False
     remark: str = ""
     shift: float = 0.0
+    channels: int = 4
+    alike: str = ""
 
     def config(self, first_stage: State) -> dict[str, Any]:
         """Arguments of `diffusers.AutoencoderKL` for an autoencoder under CompVis' names."""

@@ -75,9 +75,11 @@ def variant_of(network: State) -> Variant | None:
     return next((variant for variant in variants if variant.matches(network)), None)
 
 
-def latent_of(scale: float | None) -> Latent:
-    """The latents of an autoencoder alone, by their scale; those of Stable Diffusion 1.x for any other scale."""
-    return next((family.latent for family in known_families() if family.latent.scale == scale), SD1.latent)
+def latent_of(scale: float | None, channels: int | None) -> Latent:
+    """The latents of an autoencoder alone, by their scale, else by their channels, else those of SD 1.x."""
+    latents = [family.latent for family in known_families()]
+    fitting = [latent for latent in latents if latent.channels == channels] or [SD1.latent]
+    return next((latent for latent in latents if latent.scale == scale), fitting[0])
 
 
 def families_in_words() -> str:

@@ -17,7 +17,7 @@ from ldm.families.record import Denoiser, Family, Guess, Latent, PipelineLayout,
 from ldm.families.spellings import T5, Clip
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
-from ldm.keys.mmdit import POSITIONS_ON_DISK, count_blocks, mmdit_from_library, mmdit_to_library
+from ldm.keys.mmdit import POSITIONS, POSITIONS_ON_DISK, count_blocks, mmdit_from_library, mmdit_to_library
 from ldm.keys.split_checkpoint import TEXT_ENCODERS
 from ldm.util import Recipe
 
@@ -104,6 +104,21 @@ def settings(network: State) -> dict[str, Any]:
     }
 
 
+def to_library(state: State, keys: State) -> State:
+    """The file's tensors under diffusers' names, with the table of positions where a file does without it.
+
+    A row of the table stands for one of 64 places of the pictures that the network was first trained on.
+    """
+    found = mmdit_to_library(state)
+    if POSITIONS in keys and POSITIONS not in found:
+        from diffusers.models.embeddings import get_2d_sincos_pos_embed
+
+        _, rows, width = keys[POSITIONS].shape
+        table = get_2d_sincos_pos_embed(width, math.isqrt(rows), base_size=64, output_type="pt")
+        found[POSITIONS] = table.float().unsqueeze(0)
+    return found
+
+
 def conditioner(state: State, configs: Sequence[Mapping[str, Any]], unconditional: Unconditional | None) -> Recipe:
     """Of the encoders that are there; zeros stand for what another would tell."""
     left = list(configs)
@@ -164,7 +179,7 @@ SD3 = Family(
         is_public=is_public,
         library="SD3Transformer2DModel",
         folder="transformer",
-        to_library=lambda state, keys: mmdit_to_library(state),
+        to_library=to_library,
         from_library=mmdit_from_library,
         title="MMDiT",
     ),
@@ -173,6 +188,8 @@ SD3 = Family(
         shift=0.0609,
         sample_size=1024,
         architecture="stable-diffusion-3-medium/vae",
+        channels=16,
+        alike="Flux",
         upcasts=True,
         remark="Flux's VAE has the same names and shapes, but other latents: let the file's name say whose it is",
     ),
@@ -182,11 +199,16 @@ SD3 = Family(
             f"{TEXT_ENCODERS}clip_l.transformer.",
             Clip("quick_gelu", projects=True, positions=False),
             "<|endoftext|>",
+            "clip_l.safetensors",
         ),
         Encoder(
-            "text_encoder_2", f"{TEXT_ENCODERS}clip_g.transformer.", Clip("gelu", projects=True, positions=False), "!"
+            "text_encoder_2",
+            f"{TEXT_ENCODERS}clip_g.transformer.",
+            Clip("gelu", projects=True, positions=False),
+            "!",
+            "clip_g.safetensors",
         ),
-        Encoder("text_encoder_3", f"{TEXT_ENCODERS}t5xxl.transformer.", T5(), "<pad>"),
+        Encoder("text_encoder_3", f"{TEXT_ENCODERS}t5xxl.transformer.", T5(), "<pad>", "t5xxl_fp16.safetensors"),
     ),
     conditioner=conditioner,
     objective=objective,

@@ -57,7 +57,8 @@ class Clip:
     """transformers' names below `text_model.`, as files of Stable Diffusion 1.x, of XL and of 3 have CLIP.
 
     activation  what transformers calls the network's non-linearity
-    projects    it gives a vector by a projection, whose matrix is `text_projection.weight`
+    projects    it gives a vector by a projection, whose matrix is `text_projection.weight`; files that come without one
+                mean a projection that changes nothing
     positions   complete files hold the numbers of the places, which nothing reads
     """
 
@@ -72,7 +73,8 @@ class Clip:
 
     def to_transformers(self, own: State) -> tuple[State, State]:
         counts = {key: value for key, value in own.items() if key.endswith("position_ids")}
-        return {key.removeprefix(BELOW): value for key, value in own.items() if key not in counts}, counts
+        found = {key.removeprefix(BELOW): value for key, value in own.items() if key not in counts}
+        return found | (self._projection(own) if PROJECTION not in found else {}), counts
 
     def to_file(self, state: State) -> State:
         bare = {key.removeprefix(BELOW): value for key, value in state.items()}
@@ -83,12 +85,19 @@ class Clip:
 
     def absent(self, own: State) -> State:
         if not self.positions:
-            return {}
+            return self._projection(own)
         places = own[BELOW + "embeddings.position_embedding.weight"].shape[0]
         return {POSITIONS: torch.arange(places)[None]}
 
     def config(self, state: State) -> dict[str, Any]:
         return text_config(state, self.activation)
+
+    def _projection(self, own: State) -> State:
+        """The matrix of a projection that changes nothing; {} for an encoder without one."""
+        last = own.get(BELOW + "final_layer_norm.weight")
+        if not self.projects or last is None:
+            return {}
+        return {PROJECTION: torch.eye(last.shape[0], dtype=last.dtype, device=last.device)}
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,14 @@ class Encoder:
     prefix    of its tensors in a single file
     spelling  how a file names them below the prefix, and which network of transformers they are
     pad       the token that fills up captions
+    file      what a file of it alone is called where single files of the family come without it
     """
 
     folder: str
     prefix: str
     spelling: Spelling
     pad: str
+    file: str = ""
 
     @property
     def tokenizer(self) -> str:

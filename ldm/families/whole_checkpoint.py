@@ -19,6 +19,7 @@ from ldm.files.read import read_outline
 from ldm.files.sniff import readable_size
 from ldm.files.state import State
 from ldm.files.weights_location import ComponentFiles, find_source, find_weights, read_scheduler
+from ldm.keys.layout import refuse_scaled
 from ldm.keys.split_checkpoint import V_MARKER, Parts, split_parts
 
 Layout = Literal["ldm", "diffusers", "one part"]
@@ -106,6 +107,8 @@ class WholeCheckpoint:
         return sha256(max(files, key=lambda file: file.stat().st_size))
 
     def _parts(self, states: Mapping[str, State]) -> Parts:
+        for state in states.values():
+            refuse_scaled(state, self.given)
         if "" in states:
             return split_parts(states[""])
         network = next((states[name] for name in states if name in network_folders()), {})

@@ -98,7 +98,7 @@ def fit(module: nn.Module, state: State, ignore: Sequence[str] = ()) -> tuple[St
 
 def refuse_nonfinite(state: State, source: str) -> None:
     """Raise `Fault` MOD02 if any of the weights is NaN or infinite, and say which."""
-    bad = [key for key, value in state.items() if value.is_floating_point() and not _finite(value)]
+    bad = [key for key, value in state.items() if value.is_floating_point() and not is_finite(value)]
     if bad:
         kinds = "NaN" if any(state[key].isnan().any() for key in bad) else "infinite numbers"
         raise Fault(
@@ -109,8 +109,8 @@ def refuse_nonfinite(state: State, source: str) -> None:
         )
 
 
-def _finite(value: Tensor) -> bool:
-    """A sum in doubles is finite exactly if every one of these numbers is, and reads each once."""
+def is_finite(value: Tensor) -> bool:
+    """Whether all numbers are: a sum in doubles is finite exactly if each of these is, and reads them once."""
     return bool(value.sum(dtype=torch.float64).isfinite())
 
 

@@ -1,6 +1,6 @@
 """Whatever names a single file uses, as CompVis has them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from torch import Tensor
 
@@ -13,6 +13,7 @@ from ldm.keys.text_encoders import BELOW
 from ldm.keys.unet import compvis_unet_names
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
 
+SCALES = ("scaled_fp8", ".scale_weight", ".weight_scale", ".weight.absmax", ".weight.quant_map")
 TRAINING_ONLY = ("loss.",)  # an autoencoder's discriminator and perceptual network
 
 
@@ -20,8 +21,9 @@ def compvis_names(state: State, source: str) -> State:
     """The tensors of a file under the names of a whole CompVis checkpoint.
 
     It may be one already, or a UNet or an autoencoder alone, as CompVis or diffusers name it.
-    Raises `Fault` MOD03 for anything else.
+    Raises `Fault` MOD03 for anything else, and for weights in 8 bits that have scales beside them.
     """
+    refuse_scaled(state, source)
     if any(key.startswith((UNET, FIRST_STAGE, *TEXT)) for key in state):
         return {_below_text_model(key): value for key, value in state.items()}
     for prefix, names in (("diffusion_model.", UNET), ("vae.", FIRST_STAGE)):
@@ -36,6 +38,17 @@ def compvis_names(state: State, source: str) -> State:
         why=looks_like(state) or f"it holds {len(state)} tensors such as {', '.join(sorted(state)[:3])}",
         fix="name a whole model of Stable Diffusion, its denoising network or its autoencoder",
     )
+
+
+def refuse_scaled(keys: Iterable[str], source: str) -> None:
+    """Raise `Fault` MOD03 for weights that are to be multiplied by scales which lie beside them, in 8 bits or fewer."""
+    if scales := [key for key in keys if key.endswith(SCALES)]:
+        raise Fault(
+            "MOD03",
+            f"{source} holds weights in 8 bits or fewer, with scales of their own",
+            why=f"{len(scales)} scales, first {sorted(scales)[0]}; without them the numbers mean something else",
+            fix="take the file in fp16, bf16 or fp32; one in plain fp8 is read, too",
+        )
 
 
 def unet_to_compvis(state: State) -> State:

@@ -119,7 +119,8 @@ def _describe(model: Model) -> None:
 
     kind = model.family.title if model.family else "an autoencoder"
     prediction = f", predicts {model.facts.prediction}" if model.family else ""
-    counts = ", ".join(f"{name} {count}" for name, count in model.parts.items())
+    titles = {"UNet": model.family.network.title} if model.family else {}
+    counts = ", ".join(f"{titles.get(name, name)} {count}" for name, count in model.parts.items())
     public = not model.family or model.family.network.is_public(model.unet)
     log.info("model    %s%s%s (tensors: %s)", "" if public else "built like ", kind, prediction, counts)
     if not public and not model.facts.configs.get(NETWORK):

@@ -1,6 +1,7 @@
 """The VAE alone, or another one in its place."""
 
 import logging
+import math
 from dataclasses import replace
 
 from ldm.convert.model import Model
@@ -45,3 +46,10 @@ def _require_fit(model: Model, other: Model) -> None:
         differing = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
         why = f"{len(differing)} tensors differ, first {differing[0]}"
         raise Fault("MOD03", f"the VAE of {other.source} is built otherwise than that of {model.source}", why=why)
+    ours = model.facts.scale_factor or model.latent.scale
+    known = other.facts.scale_factor or (other.family.latent.scale if other.family else None)
+    if known is not None and not math.isclose(known, ours, rel_tol=1e-3):
+        why = f"its latents are scaled by {known:g}, those of {model.source} by {ours:g}"
+        raise Fault("MOD03", f"the VAE of {other.source} makes other latents", where="--vae", why=why)
+    if known is None and (alike := model.latent.alike):
+        log.warning("a VAE of %s has the same names and shapes: whether %s is one is unknown", alike, other.source)

@@ -59,11 +59,15 @@ def _require_whole(model: Model) -> Family:
     if not missing and model.family is not None:
         return model.family
     foreign = model.foreign_text_encoder
+    files = [encoder.file for encoder in (model.family.encoders if model.family else ()) if encoder.file]
+    apart = f"these files come without {', '.join(files)}" if files and "text encoder" in missing else ""
     raise Fault(
         "MOD06",
         f"{model.source} cannot draw: it has no {' and no '.join(missing)} that is known here",
-        why=f"its text encoder is one of its own ({foreign[0]} ...)" if foreign else "",
-        fix="draw from the run that it came from, whose config describes it" if foreign else "name a whole checkpoint",
+        why=f"its text encoder is one of its own ({foreign[0]} ...)" if foreign else apart,
+        fix="draw from the run that it came from, whose config describes it"
+        if foreign
+        else "name a whole checkpoint" + (", or a pipeline's folder" if apart else ""),
     )
 
 

@@ -1,25 +1,33 @@
 """The record of Stable Diffusion 3 and 3.5: recognised, described, and in files that diffusers opens."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from diffusers import AutoencoderKL, SD3Transformer2DModel, StableDiffusion3Pipeline
+from support.small import same
 from support.small_sd3 import KINDS, MMDIT, VAE16, file_of, model, networks
 from torch import Tensor
 
-from ldm.convert.diffusers_folder import read_pipeline
+from ldm.convert.diffusers_folder import read_pipeline, write_json, write_pipeline
+from ldm.convert.model import Model
 from ldm.convert.model_files import Wish, export, remarks
 from ldm.convert.modelspec import metadata_of
 from ldm.errors import Fault
+from ldm.families.facts import Facts
+from ldm.families.part_names import named_parts
 from ldm.families.registry import family_of, variant_of
-from ldm.families.sd3 import SD3, SD3_MEDIUM, SD35_LARGE, SD35_MEDIUM
+from ldm.families.sd3 import SD3, SD3_MEDIUM, SD35_LARGE, SD35_MEDIUM, euler
 from ldm.families.whole_checkpoint import open_checkpoint
+from ldm.files.read import read_state_dict
 from ldm.files.write import write_safetensors
 from ldm.keys.mmdit import mmdit_from_library
-from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, unet_of
+from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, split_parts, unet_of
+from ldm.models.diffusion.published import build_published
+from lun.convert.vae_parts import with_vae
 from lun.weights.opening import open_model
 
 VARIANTS = {"medium": SD3_MEDIUM, "3.5 medium": SD35_MEDIUM, "3.5 large": SD35_LARGE}
@@ -93,6 +101,26 @@ def test_a_file_comes_out_of_a_folder_as_it_went_in_to_the_byte(tmp_path: Path) 
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
+def test_a_folder_that_the_libraries_wrote_has_the_same_numbers_in_a_file(tmp_path: Path) -> None:
+    for name, network in networks("3.5 large").items():
+        network.save_pretrained(tmp_path / name)
+    (tmp_path / "model_index.json").write_text("{}")
+    write_json(tmp_path / "scheduler" / "scheduler_config.json", euler(Facts()))
+    read = read_pipeline(tmp_path)
+    assert same(read.state, file_of("3.5 large"))
+    assert (read.facts.prediction, read.facts.scheduler["flow_shift"]) == ("flow_prediction", 3.0)
+
+
+def test_diffusers_reads_a_file_alone(tmp_path: Path) -> None:
+    export(model("3.5 medium", TEXT_ENCODERS), tmp_path / "a.safetensors", Wish("ldm"))
+    own = networks("3.5 medium")["transformer"]
+    own.save_config(tmp_path / "transformer")
+    read = SD3Transformer2DModel.from_single_file(
+        str(tmp_path / "a.safetensors"), config=str(tmp_path), subfolder="transformer", local_files_only=True
+    )
+    assert same(read.state_dict(), own.state_dict())
+
+
 def test_a_file_that_says_nothing_of_itself_is_a_flow_with_the_published_shift(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "a.safetensors", file_of("medium", TEXT_ENCODERS))
     opened = open_model(str(tmp_path / "a.safetensors")).model
@@ -129,3 +157,56 @@ def test_a_query_that_lost_its_key_is_refused_by_name(tmp_path: Path) -> None:
     write_safetensors(weights, {key: value for key, value in state.items() if "blocks.1.attn.to_v.bias" not in key})
     with pytest.raises(Fault, match=r"blocks.1.attn.to_q.bias comes without"):
         read_pipeline(tmp_path / "folder")
+
+
+def test_a_file_without_the_table_of_positions_gets_it_in_a_folder(tmp_path: Path) -> None:
+    whole, without = model("medium", TEXT_ENCODERS, FIRST_STAGE), model("medium", TEXT_ENCODERS, f"{UNET}pos_embed")
+    bare = replace(without.part(UNET), facts=replace(without.facts, configs={"unet": {**MMDIT, "sample_size": 128}}))
+    write_pipeline(bare, tmp_path / "a", None)
+    found = SD3Transformer2DModel.from_pretrained(tmp_path / "a", local_files_only=True)
+    expected = SD3Transformer2DModel(**{**MMDIT, "sample_size": 128}).pos_embed.pos_embed
+    assert torch.equal(found.pos_embed.pos_embed, expected)
+    assert torch.equal(found.proj_out.weight, networks("medium")["transformer"].proj_out.weight)
+    assert f"{UNET}pos_embed" in whole.state
+
+
+def test_a_bundle_with_t5_in_plain_fp8_is_converted_to_the_byte_and_one_with_scales_is_refused(tmp_path: Path) -> None:
+    t5 = f"{TEXT_ENCODERS}t5xxl."
+    state = {k: v.to(torch.float8_e4m3fn) if k.startswith(t5) else v for k, v in file_of("medium").items()}
+    export(Model(state, SD3, "x", model("medium").facts), tmp_path / "a.safetensors", Wish("ldm", title="t", date="d"))
+    opened = open_model(str(tmp_path / "a.safetensors")).model
+    assert opened.state[f"{t5}transformer.shared.weight"].dtype == torch.float8_e4m3fn
+    export(opened, tmp_path / "b.safetensors", Wish("ldm", title="t", date="d"))
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+    export(opened, tmp_path / "c.safetensors", Wish("ldm", dtype=torch.bfloat16))
+    assert read_state_dict(tmp_path / "c.safetensors")[f"{t5}transformer.shared.weight"].dtype == torch.bfloat16
+    write_safetensors(tmp_path / "d.safetensors", state | {f"{t5}transformer.shared.scale_weight": torch.ones(1)})
+    for opener in (open_model, lambda path: open_checkpoint(path).describe()):
+        with pytest.raises(Fault, match="8 bits or fewer, with scales"):
+            opener(str(tmp_path / "d.safetensors"))
+
+
+def test_a_vae_alone_is_not_taken_for_one_of_other_latents(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source, lone = model("medium"), tmp_path / "vae.safetensors"
+    export(replace(source.part(FIRST_STAGE), family=None, facts=Facts()), lone, Wish("ldm"))
+    vae = open_model(str(lone)).model
+    with pytest.raises(Fault, match="does not say by what its latents are scaled"):
+        export(vae, tmp_path / "folder", Wish("diffusers"))
+    assert with_vae(source, str(lone), False).first_stage.keys() == source.first_stage.keys()
+    assert "a VAE of Flux has the same names and shapes" in caplog.text
+    flux = networks("medium")["vae"]
+    flux.register_to_config(scaling_factor=0.3611, shift_factor=0.1159)
+    flux.save_pretrained(tmp_path / "flux")
+    with pytest.raises(Fault, match="makes other latents"):
+        with_vae(source, str(tmp_path / "flux"), False)
+
+
+def test_a_file_without_text_encoders_draws_nothing_and_names_their_files() -> None:
+    with pytest.raises(Fault) as caught:
+        build_published(model("medium", TEXT_ENCODERS))
+    assert "clip_l.safetensors, clip_g.safetensors, t5xxl_fp16.safetensors" in caught.value.why
+    assert caught.value.id == "MOD06"
+
+
+def test_its_parts_are_named_in_messages() -> None:
+    assert named_parts(split_parts(file_of("medium")))[:2] == ("MMDiT", "VAE")
