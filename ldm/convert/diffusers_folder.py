@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from ldm.convert.library_networks import on_meta, require_same
 from ldm.convert.model import Model
 from ldm.convert.modelspec import side
 from ldm.errors import Fault
@@ -22,7 +22,6 @@ from ldm.families.sdxl import ZEROS
 from ldm.families.stable_diffusion import SCHEDULER
 from ldm.families.text_encoders import Encoder
 from ldm.families.whole_checkpoint import network_folders
-from ldm.files.load import compare, fitted
 from ldm.files.read import read_state_dict
 from ldm.files.size_shards import write_shards
 from ldm.files.sniff import METADATA, safetensors_header
@@ -197,9 +196,9 @@ def _write_denoiser(model: Model, folder: Path, how: Storing) -> None:
         **network.settings(model.unet),
         "sample_size": (side(model) or 512) // 8,
     }
-    config, keys = _on_meta(getattr(diffusers, network.library), config)
+    config, keys = on_meta(getattr(diffusers, network.library), config)
     state = network.to_library(model.unet, keys)
-    state = _require_same(state, keys, model, "UNet")
+    state = require_same(state, keys, model.source, "UNet")
     how.write(folder, NETWORK_FILE, UNET, state)
     _write_config(network.library, config, folder)
 
@@ -217,9 +216,9 @@ def _write_vae(model: Model, folder: Path, how: Storing) -> None:
     config = dict(model.facts.configs.get("vae") or model.latent.config(model.first_stage))
     if model.facts.scale_factor is not None:
         config["scaling_factor"] = model.facts.scale_factor * data_deviation(model.facts.scheduler)
-    config, keys = _on_meta(AutoencoderKL, config)
+    config, keys = on_meta(AutoencoderKL, config)
     state = autoencoder_to_diffusers(model.first_stage, keys)
-    state = _require_same(state, keys, model, "autoencoder")
+    state = require_same(state, keys, model.source, "autoencoder")
     how.write(folder, NETWORK_FILE, FIRST_STAGE, state)
     _write_config("AutoencoderKL", config, folder)
 
@@ -240,7 +239,7 @@ def _write_encoder(model: Model, encoder: Encoder, folder: Path, how: Storing) -
     with torch.device("meta"):
         empty = kind(kind.config_class(**config)).state_dict()
     keys = encoder.spelling.to_transformers(encoder.spelling.to_file(empty))[0]
-    state = _require_same(state, keys, model, "text encoder")
+    state = require_same(state, keys, model.source, "text encoder")
     state = encoder.spelling.for_folder(state)
     types = how.write(folder, "model", encoder.prefix, state)
     first = next(iter(state))
@@ -287,33 +286,6 @@ def _layout_of(model: Model) -> tuple[Family, PipelineLayout]:
         what = f"{model.source} is {family.title}, for which diffusers has no pipeline"
         raise Fault("MOD03", what, fix="write a single file instead")
     return family, family.pipeline
-
-
-def _on_meta(kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """All settings of a library's network, defaults too, and its names and shapes, without memory for its weights.
-
-    Raises `Fault` MOD03 if no such network can be built.
-    """
-    try:
-        with torch.device("meta"):
-            network: Any = kind.from_config(config)
-    except ValueError as error:
-        raise Fault(
-            "MOD03",
-            f"these weights are of no {kind.__name__} that their shapes alone describe",
-            why=str(error),
-            fix="convert the run or its checkpoint, whose config says how the network was built",
-        ) from error
-    return {key: value for key, value in network.config.items() if not key.startswith("_")}, network.state_dict()
-
-
-def _require_same(state: State, keys: Mapping[str, Tensor], model: Model, what: str) -> State:
-    """`state` with 1x1 convolutions as matrices where the network has those, or the other way round."""
-    state = {key: fitted(value, keys.get(key)) for key, value in state.items()}
-    if not (comparison := compare(state, keys)).fits:
-        why = comparison.render()
-        raise Fault("MOD03", f"the {what} in {model.source} is not whole, or not the one that was described", why=why)
-    return state
 
 
 def _shared(types: Types, prefix: str, state: State) -> Types:

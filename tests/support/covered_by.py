@@ -5,6 +5,7 @@ COVERED_BY = {
     "lun.convert.adapter_run": "tests/integration/test_adapters.py",
     "ldm.convert.model_files": "tests/unit/ldm/convert/test_remarks.py",
     "ldm.convert.inference_yaml": "tests/unit/ldm/convert/test_modelspec.py",
+    "ldm.convert.library_networks": "tests/unit/ldm/convert/test_diffusers_folder.py",
     "ldm.convert.model": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.diffusion.ddim": "tests/unit/ldm/diffusion/test_sampler.py",
     "ldm.diffusion.number_limits": "tests/effects/test_numbers.py",
