@@ -16,7 +16,7 @@ from ldm.errors import Fault
 PROJECT = ("ldm", "lun")
 DRAWER = "lun.local"
 """The person's own modules."""
-OPTIMIZERS = ("bitsandbytes", "schedulefree", "prodigyopt")  # of the extra `optim`
+OPTIMIZERS = ("bitsandbytes", "schedulefree", "prodigyopt", "pytorch_optimizer")  # of the extra `optim`
 LIBRARIES = ("torch", "lightning", "diffusers", "transformers", "deepspeed", *OPTIMIZERS)
 
 _PARTS = frozenset(

@@ -72,6 +72,45 @@ class WarmupLinear:
         return blend(1.0, self.minimum, progress(step, self.warm_up_steps, self.total_steps))
 
 
+@configurable
+@dataclass(frozen=True)
+class WarmupRestarts:
+    """Rises as `WarmupConstant`, then falls as `WarmupCosine` in `cycles` equal parts, each again from 1 (SGDR)."""
+
+    total_steps: int
+    warm_up_steps: int = 0
+    cycles: int = 4
+    minimum: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cycles < 1:
+            raise ValueError(f"there have to be cycles, not {self.cycles}")
+
+    def __call__(self, step: int) -> float:
+        if step < self.warm_up_steps:
+            return WarmupConstant(self.warm_up_steps)(step)
+        share = progress(step, self.warm_up_steps, self.total_steps)
+        within = share * self.cycles % 1.0 if share < 1 else 1.0
+        return blend(1.0, self.minimum, cosine(within))
+
+
+@configurable
+@dataclass(frozen=True)
+class WarmupRex:
+    """Rises as `WarmupConstant`, then falls to 0 at `total_steps`, late and ever faster (Chen et al. 2021, arXiv
+    2107.04197, sec. 3): (1 - t) / (1/2 + (1 - t) / 2).
+    """
+
+    total_steps: int
+    warm_up_steps: int = 0
+
+    def __call__(self, step: int) -> float:
+        if step < self.warm_up_steps:
+            return WarmupConstant(self.warm_up_steps)(step)
+        left = 1 - progress(step, self.warm_up_steps, self.total_steps)
+        return left / (0.5 + 0.5 * left)
+
+
 # CompVis'
 
 

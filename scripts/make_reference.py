@@ -72,6 +72,13 @@ TARGETS = {
         "ldm.lr_scheduler.WarmupConstant",
         "ldm.lr_scheduler.WarmupCosine",
         "ldm.lr_scheduler.WarmupLinear",
+        "ldm.lr_scheduler.WarmupRestarts",
+        "ldm.lr_scheduler.WarmupRex",
+    ],
+    "Optimizers (`model.params.optimizer_config`)": [
+        "ldm.training.matrices.Adafactor",
+        "ldm.training.matrices.Muon",
+        "ldm.training.several_optimizers.Joined",
     ],
     "What trains (`model.params.training_config`)": ["ldm.training.rules.Rules"],
     "Autoencoder's loss (`model.params.lossconfig`)": ["ldm.modules.losses.LPIPSWithDiscriminator"],

@@ -4,21 +4,23 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.training.groups import Group, require_settings
 from ldm.training.rules import WHERE as RULES
-from ldm.training.schedule import WHERE, Factors, factors_of, finished_at, longer
+from ldm.training.schedule import WHERE, Factors, factors_of, finished_at, longer, schedule_for
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
 
-CHEAP = ("torch.optim.", "ldm.", "schedulefree.", "prodigyopt.", "transformers.optimization.")
+CHEAP = ("torch.optim.", "ldm.", "schedulefree.", "prodigyopt.", "pytorch_optimizer.", "transformers.optimization.")
 """What is built within no time; others may compile something first."""
 
 
@@ -26,9 +28,8 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
     """Raise the `Fault` with which a run of `max_steps` steps would begin for settings that cannot be."""
     number = nn.Parameter(torch.zeros(1))
     with _in_silence():
-        free = _is_cheap(model.optimizer_config) and _rehearse_optimizer(
-            model, _groups(model) or [Group("", {}, [number])]
-        )
+        groups = _groups(model) or [Group("", {}, [number])]
+        free = _is_cheap(model.optimizer_config) and _rehearse_optimizer(model, groups, max_steps)
         for where, recipe in _schedules(model):
             factors = factors_of(recipe, [model.learning_rate])
             if free and _falls(factors, max_steps):
@@ -82,8 +83,8 @@ def _groups(model: TrainedModel) -> list[Group]:
     ]
 
 
-def _rehearse_optimizer(model: TrainedModel, groups: list[Group]) -> bool:
-    """Build the optimizer of these groups; whether it is schedule-free."""
+def _rehearse_optimizer(model: TrainedModel, groups: list[Group], max_steps: int) -> bool:
+    """Build the optimizer of these groups, and step it at rates of the run; whether it is schedule-free."""
     given = [group.for_optimizer(model.learning_rate) for group in groups]
     optimizer = instantiate_from_config(model.optimizer_config, given, lr=model.learning_rate)
     rules = [rule.settings for rule in model.training_rules]
@@ -91,7 +92,39 @@ def _rehearse_optimizer(model: TrainedModel, groups: list[Group]) -> bool:
     free = is_schedule_free(optimizer)
     if free and any("until" in settings for settings in rules):
         raise _two_schedules(model.optimizer_config, f"{RULES}.*.until")
+    if free:
+        cast(Any, optimizer).train()
+    _require_step(optimizer, model, groups, max_steps)
     return free
+
+
+def _require_step(optimizer: Optimizer, model: TrainedModel, groups: list[Group], max_steps: int) -> None:
+    """Raise `Fault` CFG08 if it cannot step these groups at their rates; where rules bend those, at several times."""
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    bent = any("schedule" in group.settings for group in groups) and max_steps > 0
+    own = [group.schedule(model.scheduler_config if bent else None, lambda: 1) for group in groups]
+    moves = schedule_for(optimizer, own).lr_lambdas
+    for group in optimizer.param_groups:
+        group |= {"capturable": False} if "capturable" in group else {}  # of graphs on a GPU, and this is a CPU
+        for weight in group["params"]:
+            weight.grad = torch.zeros_like(weight)
+    for step in [max_steps * part // 8 for part in range(8)] if bent else [0]:
+        for group, rate, move in zip(optimizer.param_groups, rates, moves, strict=True):
+            group["lr"] = rate * move(step)
+        try:
+            optimizer.step()
+        except (RuntimeError, ValueError, TypeError, LookupError, AssertionError, ArithmeticError) as error:
+            raise _no_step(model.optimizer_config, error) from error
+
+
+def _no_step(recipe: Recipe, error: Exception) -> Fault:
+    return Fault(
+        "CFG08",
+        f"{recipe['target']} cannot train what it is given",
+        where=f"model.params.optimizer_config, {RULES}",
+        why=f"{type(error).__name__}: {error}",
+        fix="model.params.optimizer_config.target=torch.optim.AdamW, or rules that fit it",
+    )
 
 
 def _two_schedules(recipe: Recipe, where: str) -> Fault:

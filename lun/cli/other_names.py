@@ -67,13 +67,20 @@ def _listed(text: str) -> str:
 _MIXED = {"no": "32-true", "fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 _OPTIMIZER = {
     "adamw8bit": "bitsandbytes.optim.AdamW8bit",
-    "adafactor": "transformers.optimization.Adafactor",
+    "adafactor": "ldm.training.matrices.Adafactor",
+    "came": "pytorch_optimizer.CAME",
+    "lion": "pytorch_optimizer.Lion",
+    "lion8bit": "bitsandbytes.optim.Lion8bit",
+    "pagedadamw8bit": "bitsandbytes.optim.PagedAdamW8bit",
+    "prodigy": "prodigyopt.Prodigy",
+    "adamwschedulefree": "schedulefree.AdamWScheduleFree",
 }
 _SCHEDULE = {
     "constant": "WarmupConstant",
     "constant_with_warmup": "WarmupConstant",
     "cosine": "WarmupCosine",
-    "cosine_with_restarts": "WarmupCosine",
+    "cosine_with_restarts": "WarmupRestarts",
+    "rex": "WarmupRex",
     "linear": "WarmupLinear",
     "polynomial": "WarmupLinear",
 }

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ldm.admission import LIBRARIES, definition
+from ldm.admission import LIBRARIES, definition, granted
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
 
@@ -82,7 +82,8 @@ UNFIT: Mapping[str, Instead] = {
     "torch.optim.lbfgs.LBFGS": Instead("it computes the loss several times a step, each time of other noise", _ADAMW),
     "torch.optim.sparse_adam.SparseAdam": Instead("it takes sparse gradients, and those here are dense", _ADAMW),
     "torch.optim.Muon": Instead(
-        "it takes matrices alone, and networks have convolutions, norms and biases, too", _ADAMW
+        "it takes matrices alone, and networks have convolutions, norms and biases, too",
+        "the layer muon behind --base's files: ldm.training.matrices.Muon beside AdamW",
     ),
     "torch.optim.optimizer.Optimizer": _BASE,
     "torch.optim.lr_scheduler.LRScheduler": _BASE,
@@ -95,6 +96,9 @@ UNFIT: Mapping[str, Instead] = {
     "schedulefree.radam_schedulefree_closure.RAdamScheduleFreeClosure": _CLOSURE,
     "schedulefree.sgd_schedulefree_closure.SGDScheduleFreeClosure": _CLOSURE,
 }
+
+ONES_TRIED: Mapping[str, frozenset[str]] = {"pytorch_optimizer": frozenset({"CAME", "Lion", "SOAP"})}
+"""Of a library that holds many: those that step, are stored and go on as they should, which a test shows."""
 
 NEEDS: Mapping[str, str] = {
     "lightning.pytorch.loggers.wandb.WandbLogger": "wandb",
@@ -122,6 +126,11 @@ def require_fit(path: str, value: Any) -> None:
 def _of_no_use(home: str, value: Any) -> Instead | None:
     if reason := UNFIT.get(home):
         return reason
+    package = home.partition(".")[0]
+    if package in ONES_TRIED and value.__name__ not in ONES_TRIED[package] and package not in granted():
+        names = ", ".join(f"{package}.{name}" for name in sorted(ONES_TRIED[package]))
+        why = "nobody has tried whether it goes on as it should where a run stopped"
+        return Instead(why, f"{names}; or --allow {package}")
     if not (inspect.isclass(value) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
         return None
     if inspect.isabstract(value):

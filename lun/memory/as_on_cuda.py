@@ -18,7 +18,7 @@ def normalise_in_full(network: nn.Module) -> None:
 
 def update_all_at_once(optimizer: Optimizer) -> None:
     """Let torch's optimizers go through all tensors together, which is their default on CUDA and takes more memory."""
-    for group in optimizer.param_groups if type(optimizer) is not Adafactor else ():
+    for group in optimizer.param_groups if not isinstance(optimizer, Adafactor) else ():
         if group.get("foreach", 0) is None and not group.get("fused"):
             group["foreach"] = True
 

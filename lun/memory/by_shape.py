@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ldm.admission import admitted
 from ldm.modules.rounding import PER_TENSOR
 from ldm.torch_internals import unset_fake_temporarily
 from ldm.util import Recipe, instantiate_from_config
@@ -18,7 +19,8 @@ class ByShape(Optimizer):
     def __init__(self, params: Any, recipe: Recipe) -> None:
         super().__init__(params, {})
         self.recipe = recipe
-        self.per_tensor = str(recipe["target"]).startswith(PER_TENSOR)  # as in a step that is rounded
+        target = str(recipe["target"])  # as in a step that is rounded
+        self.per_tensor = getattr(admitted(target), "per_tensor", target.startswith(PER_TENSOR))
         self._known: dict[tuple[Any, ...], list[tuple[Any, torch.dtype]]] = {}
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

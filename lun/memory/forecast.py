@@ -123,7 +123,7 @@ class Rehearsal:
     def run(self, weights: int) -> Forecast:
         """In the order of training: gradients are freed as soon as the optimizer has used them."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
-        optimizer = optimizer_of(self.model, trained)
+        optimizer = optimizer_of(self.model)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
@@ -194,12 +194,13 @@ def copies_of_average(model: DDPM, schedule_free: bool) -> int:
     return sum(track.copies for track in tracks.values())
 
 
-def optimizer_of(model: DDPM, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+def optimizer_of(model: DDPM) -> torch.optim.Optimizer:
     """The optimizer of the configuration as it would be on CUDA, or one that takes the same memory."""
+    groups = [group.for_optimizer(model.learning_rate) for group in model.trained_groups()]
     target = str(model.optimizer_config["target"])
     if stands_for(target):
-        return EightBit(trained, target)
-    optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, trained, lr=model.learning_rate)
+        return EightBit(groups, target)
+    optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, groups, lr=model.learning_rate)
     update_all_at_once(optimizer)
     if is_schedule_free(optimizer):
         cast(Any, optimizer).train()

@@ -1,26 +1,57 @@
 """Whether an optimizer can step where and how the run computes."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from ldm.admission import DRAWER, admitted, granted
 from ldm.ema.schedule_free import not_in_shards
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.strategies.combinations import Strategy
 
+_ADAMS = {"Adam", "AdamW"}
+# What they compute does not change where weights are joined and cut anew. States of 8 bits share scales in blocks.
+ELEMENTWISE = {
+    "torch.optim": {*_ADAMS, "Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"},
+    "deepspeed.ops": {"DeepSpeedCPUAdam", "DeepSpeedCPUAdagrad", "DeepSpeedCPULion", "FusedAdam", "FusedLion"},
+    "bitsandbytes": {*_ADAMS, "Lion"},
+    "pytorch_optimizer": {"Lion"},
+}
 MADE_FOR_GPUS = "bitsandbytes."
 SCHEDULE_FREE = "schedulefree."
 NUMBERS = 4096  # from so many on states have 8 bits
 
 
+def is_elementwise(kind: type) -> bool:
+    """Whether an optimizer's class is known to treat each element for itself."""
+    return any(kind.__module__.startswith(home) and kind.__name__ in names for home, names in ELEMENTWISE.items())
+
+
 def require_whole_weights(model: Mapping[str, Any], strategy: Strategy) -> None:
-    """Raise `Fault` CFG08 for a schedule-free optimizer where weights are in shards, before anything is written."""
+    """Raise `Fault` CFG08 where weights are in shards and the optimizer would see only a part of what it looks at.
+
+    Asked before anything is written. Whoever names code of their own is believed.
+    """
     recipe = (model.get("params") or {}).get("optimizer_config")
-    if strategy == "fsdp" and recipe and str(recipe["target"]).startswith(SCHEDULE_FREE):
+    if strategy != "fsdp" or not recipe:
+        return
+    if str(recipe["target"]).startswith(SCHEDULE_FREE):
         raise not_in_shards()
+    kind = admitted(recipe["target"])
+    own = tuple(f"{package}." for package in (DRAWER, *granted()))
+    if not inspect.isclass(kind) or is_elementwise(kind) or kind.__module__.startswith(own):
+        return
+    raise Fault(
+        "CFG08",
+        f"{recipe['target']} is not known to be right where weights are in shards",
+        where="model.params.optimizer_config.target",
+        why="it looks at whole matrices, their norms or blocks of them, of which each rank has a part",
+        fix="torch.optim.AdamW, or lightning.trainer.strategy=ddp",
+    )
 
 
 def require_stepping(model: Mapping[str, Any], on_cpu: bool) -> None:

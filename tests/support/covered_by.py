@@ -166,7 +166,6 @@ COVERED_BY = {
     "lun.strategies.deepspeed": "tests/distributed/test_zero.py",
     "lun.strategies.fsdp": "tests/distributed/test_fsdp.py",
     "lun.strategies.half": "tests/unit/lun/strategies/test_combinations.py",
-    "lun.strategies.optimizers": "tests/integration/test_wishes.py",
     "lun.strategies.checkpoint_parts": "tests/unit/lun/strategies/test_shards.py",
     "lun.strategies.precision": "tests/unit/lun/strategies/test_combinations.py",
     "lun.strategies.zero.checkpoint": "tests/distributed/test_zero.py",

@@ -91,6 +91,8 @@ def test_every_package_that_a_preset_names_is_allowed_and_comes_with_the_project
     files = list(repo_root.glob("configs/**/*.yaml"))
     named = {package for file in files for package in re.findall(r"target: (\w+)\.", file.read_text("utf-8"))}
     assert {"torch", "bitsandbytes", "lun"} <= named <= {*PROJECT, *LIBRARIES}
-    assert named - {*PROJECT} <= {canonicalize_name(need.name) for need in asked(project)}
+    assert {canonicalize_name(name) for name in named - {*PROJECT}} <= {
+        canonicalize_name(need.name) for need in asked(project)
+    }
     extra = {Requirement(line).name for line in project["optional-dependencies"]["optim"]}
     assert set(OPTIMIZERS) <= extra, "scripts/setup.sh --extra optim brings every optimizer that a config may name"

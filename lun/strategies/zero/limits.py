@@ -8,14 +8,8 @@ from torch.optim import Optimizer
 
 from ldm.errors import Fault
 from ldm.plain import read_json
+from lun.strategies.optimizers import is_elementwise
 
-# Each element for itself: what they compute does not change where weights are joined and cut anew.
-_ADAMS = {"Adam", "AdamW"}
-ELEMENTWISE = {
-    "torch.optim": {*_ADAMS, "Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"},
-    "deepspeed.ops": {"DeepSpeedCPUAdam", "DeepSpeedCPUAdagrad", "DeepSpeedCPULion", "FusedAdam", "FusedLion"},
-    "bitsandbytes": {*_ADAMS, "Adam8bit", "AdamW8bit", "Lion", "Lion8bit"},
-}
 NEEDS_GPU = "bitsandbytes"
 SECTION = "lightning.trainer.strategy.params"
 # What the run settles itself; DeepSpeed's files have to name them, often as "auto".
@@ -26,15 +20,14 @@ _PRECISION = ("fp16", "bf16", "amp")
 def require_elementwise(optimizer: Optimizer, allowed: bool) -> None:
     """Raise `Fault` CFG08 for an optimizer that would compute something else on ZeRO's flat partitions."""
     kind = type(optimizer)
-    known = any(kind.__module__.startswith(home) and kind.__name__ in names for home, names in ELEMENTWISE.items())
-    if known or allowed:
+    if is_elementwise(kind) or allowed:
         return
     raise Fault(
         "CFG08",
         f"{kind.__module__}.{kind.__name__} is not known to be right under DeepSpeed's ZeRO",
         where="model.params.optimizer_config.target",
-        why="ZeRO joins all weights and cuts them anew for the ranks: an optimizer that looks at a whole matrix or its"
-        " norm (Adafactor, LAMB, Muon, Prodigy) would do something else than it says",
+        why="ZeRO joins all weights and cuts them anew for the ranks: an optimizer that looks at a whole matrix, its"
+        " norm or blocks of it (Adafactor, LAMB, Muon, Prodigy, 8-bit ones) would do something else than it says",
         fix=f"torch.optim.AdamW, or lightning.trainer.strategy=ddp, or, if it treats each element for itself:"
         f" {SECTION}.zero_allow_untested_optimizer=true",
     )

@@ -18,6 +18,8 @@ from ldm.lr_scheduler import (
     WarmupConstant,
     WarmupCosine,
     WarmupLinear,
+    WarmupRestarts,
+    WarmupRex,
 )
 
 CYCLES = {
@@ -31,6 +33,8 @@ ALL: list[Callable[[int], float]] = [
     WarmupConstant(3),
     WarmupCosine(20, 3, 0.1),
     WarmupLinear(20, 3, 0.1),
+    WarmupRestarts(20, 3),
+    WarmupRex(20, 3),
     LambdaWarmUpCosineScheduler(3, lr_min=0.1, lr_max=1.0, lr_start=0.0, max_decay_steps=20),
     LambdaWarmUpCosineScheduler2(**CYCLES),  # type: ignore[arg-type]
     LambdaLinearScheduler(**CYCLES),  # type: ignore[arg-type]
@@ -159,3 +163,16 @@ def test_a_schedule_drives_torchs_lambda_schedule(schedule: Callable[[int], floa
         optimizer.step()
         lambdas.step()
     assert rates == pytest.approx([0.5 * schedule(step) for step in range(5)])
+
+
+def test_restarts_begin_anew_at_the_full_rate_and_end_at_the_minimum() -> None:
+    schedule = WarmupRestarts(total_steps=42, warm_up_steps=2, cycles=4, minimum=0.2)
+    assert [schedule(step) for step in (1, 2, 7, 12, 17, 22)] == pytest.approx([2 / 3, 1.0, 0.6, 1.0, 0.6, 1.0])
+    assert schedule(11) < 0.25 and schedule(42) == schedule(99) == pytest.approx(0.2)
+    with pytest.raises(ValueError, match="cycles"):
+        WarmupRestarts(10, cycles=0)
+
+
+def test_rex_falls_as_its_formula_says() -> None:
+    schedule = WarmupRex(total_steps=12, warm_up_steps=2)
+    assert [schedule(step) for step in (0, 2, 7, 12, 13)] == pytest.approx([1 / 3, 1.0, 0.5 / 0.75, 0.0, 0.0])

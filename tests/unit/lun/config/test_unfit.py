@@ -10,6 +10,7 @@ import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.training.schedule import factors_of
 from lun.config.targets import find_target
-from lun.config.unfit import NEEDS, UNFIT
+from lun.config.unfit import NEEDS, ONES_TRIED, UNFIT
 from lun.strategies.strategy_names import NAMES, strategy_of
 
 HOMES = (
@@ -44,7 +45,21 @@ HOMES = (
 )
 PARAMS: dict[str, dict[str, Any]] = {
     "transformers.optimization.Adafactor": {"relative_step": False, "scale_parameter": False},
+    "ldm.training.several_optimizers.Joined": {
+        "otherwise": "adamw",
+        "optimizers": {
+            "adamw": {"target": "torch.optim.AdamW"},
+            "muon": {"target": "ldm.training.matrices.Muon"},
+        },
+    },
 }
+MORE = [
+    *(f"{package}.{name}" for package, names in ONES_TRIED.items() for name in sorted(names)),
+    "ldm.training.matrices.Adafactor",
+    "ldm.training.several_optimizers.Joined",
+]
+RULES = {"muon": {"match": "net.*", "ndim": [2, 4], "optimizer": "muon"}}
+"""Of the parts of `Joined`."""
 STEP_SIZE: dict[str, dict[str, Any]] = {
     "StepLR": {"step_size": 2},
     "MultiStepLR": {"milestones": [1, 3]},
@@ -63,6 +78,8 @@ STEP_SIZE: dict[str, dict[str, Any]] = {
     "SWALR": {"swa_lr": 0.05},
     "WarmupCosine": {"total_steps": 8},
     "WarmupLinear": {"total_steps": 8},
+    "WarmupRestarts": {"total_steps": 8},
+    "WarmupRex": {"total_steps": 8},
 }
 ELSEWHERE = ("deepspeed.ops.", "bitsandbytes.")
 """Built by a compiler or for a GPU, so they are not tried here: on a CPU some of bitsandbytes' cannot step at all."""
@@ -87,7 +104,7 @@ def of_libraries(base: type) -> list[type]:
         for inner in pkgutil.iter_modules(getattr(module, "__path__", []), home + "."):
             if home.startswith("lightning") and not inner.name.rpartition(".")[2].startswith("_"):
                 importlib.import_module(inner.name)
-    own = ("ldm.", "lun.", "test", "support.", *ELSEWHERE)
+    own = ("ldm.", "lun.", "test", "support.", *(f"{package}." for package in ONES_TRIED), *ELSEWHERE)
     kinds = {kind for kind in subclasses(base) if can_be_named(kind)}
     found = {kind for kind in kinds if refusal(kind) is None and not definition(kind).startswith(own)}
     return sorted(found, key=definition)
@@ -115,38 +132,57 @@ def tell(what: str, tried: list[str], refused: list[str]) -> None:
 
 
 class Model(TrainedModel):
-    def __init__(self, target: str, **params: Any) -> None:
-        super().__init__(optimizer_config={"target": target, "params": params}, use_ema=False)
+    def __init__(self, target: str) -> None:
+        rules = {"target": "ldm.training.rules.Rules", "params": {"rules": RULES}} if "Joined" in target else None
+        recipe = {"target": target, "params": PARAMS.get(target, {})}
+        super().__init__(optimizer_config=recipe, training_config=rules, use_ema=False)
         self.learning_rate = 1e-2
         self.net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.Linear(8 * 4, 2))
+        self.settle_training()
+
+    def begun(self) -> Optimizer:
+        """Its optimizer, ready to step."""
+        optimizer: Optimizer = self.configure_optimizers()["optimizer"]
+        getattr(optimizer, "train", bool)()
+        return optimizer
+
+    def learn(self, optimizer: Optimizer, steps: range) -> None:
+        for step in steps:
+            torch.manual_seed(step)
+            optimizer.zero_grad()
+            self.net(torch.randn(2, 3, 4, 4)).square().mean().backward()
+            optimizer.step()
 
 
 def step_and_store(path: str) -> None:
-    """Eight steps that move every weight and stay finite, some after a slow start; a state for checkpoints."""
+    """Nine steps that move every weight and stay finite, some after a slow start; stored after five, the same ones."""
     torch.manual_seed(0)
-    model = Model(path, **PARAMS.get(path, {}))
-    optimizer = model.configure_optimizers()["optimizer"]
-    getattr(optimizer, "train", bool)()
-    before = [p.clone() for p in model.parameters()]
-    for _ in range(8):
-        model.net(torch.randn(2, 3, 4, 4)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    assert all(
-        p.isfinite().all() and not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True)
-    )
-    kept = io.BytesIO()
-    torch.save(optimizer.state_dict(), kept)
+    model = Model(path)
+    before, optimizer, kept = deepcopy(model.state_dict()), model.begun(), io.BytesIO()
+    model.learn(optimizer, range(5))
+    torch.save((model.state_dict(), optimizer.state_dict()), kept)
+    model.learn(optimizer, range(5, 9))
+    after = model.state_dict()
+    assert all(weight.isfinite().all() and not torch.equal(weight, before[name]) for name, weight in after.items())
     kept.seek(0)
-    again = Model(path, **PARAMS.get(path, {})).configure_optimizers()["optimizer"]
-    again.load_state_dict(torch.load(kept, weights_only=True))
-    model.net(torch.randn(2, 3, 4, 4)).square().mean().backward()
-    optimizer.step()
+    weights, states = torch.load(kept, weights_only=True)
+    again = Model(path)
+    again.load_state_dict(weights)
+    resumed = again.begun()
+    resumed.load_state_dict(states)
+    again.learn(resumed, range(5, 9))
+    assert all(torch.equal(weight, after[name]) for name, weight in again.state_dict().items()), "resumed, it differs"
 
 
-def test_every_optimizer_steps_and_can_be_stored() -> None:
+def test_of_a_library_of_many_only_what_was_tried_can_be_named() -> None:
+    with pytest.raises(Fault, match="nobody has tried") as told:
+        find_target("pytorch_optimizer.SAM")
+    assert "pytorch_optimizer.CAME" in told.value.fix and "--allow pytorch_optimizer" in told.value.fix
+
+
+def test_every_optimizer_steps_is_stored_and_goes_on_to_the_bit() -> None:
     tried, refused, failed = [], [], {}
-    for path, kind in admitted(Optimizer):
+    for path, kind in [*admitted(Optimizer), *((path, find_target(path)) for path in MORE)]:
         if kind is None:
             refused.append(path)
             continue

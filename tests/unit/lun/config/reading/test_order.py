@@ -112,7 +112,7 @@ def test_overlays_before_a_model_are_laid_over_it() -> None:
     config = load_layers(["bf16", "12gb", "min-snr", "sd15"]).config
     assert config == load_layers(["sd15", "min-snr", "12gb"]).config
     assert config["lightning"]["trainer"]["precision"]["target"] == "lun.strategies.precision.Bf16Mixed"
-    assert config["model"]["params"]["optimizer_config"]["target"] == "torch.optim.Adafactor"
+    assert config["model"]["params"]["optimizer_config"]["target"] == "ldm.training.matrices.Adafactor"
 
 
 @pytest.fixture
