@@ -6,7 +6,7 @@ _RECOMPUTE = ("enable_gradient_checkpointing", "gradient_checkpointing_enable") 
 
 
 def blocks_of(module: nn.Module, size: int) -> list[nn.Module]:
-    """Members of the lists of layers below `module` that hold at least `size` trained parameters, inner ones first.
+    """Members of lists of layers below `module` with at least `size` parameters, of which any train, inner ones first.
 
     A member of a list is called as a whole, so that its weights can be gathered before and let go of after. What an
     inner block holds does not count for the one around it. A single layer is no block: what it returns may be written
@@ -26,11 +26,12 @@ def compute_twice(model: nn.Module) -> None:
 
 
 def _collect(module: nn.Module, size: int, blocks: list[nn.Module], in_list: bool) -> int:
-    """The trained parameters of `module` that no block holds."""
+    """The parameters of `module` that no block holds, frozen ones too: below adapters these are what takes memory."""
     listed = isinstance(module, nn.ModuleList)
-    left = sum(p.numel() for p in module.parameters(recurse=False) if p.requires_grad)
+    left = sum(p.numel() for p in module.parameters(recurse=False))
     left += sum(_collect(child, size, blocks, listed) for child in module.children())
-    if not in_list or left < size or not list(module.children()):
+    trains = any(parameter.requires_grad for parameter in module.parameters())
+    if not in_list or left < size or not trains or not list(module.children()):
         return left
     blocks.append(module)
     return 0

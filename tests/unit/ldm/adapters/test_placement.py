@@ -10,6 +10,8 @@ from ldm.adapters import Adapters, LoRA
 from ldm.adapters.layer import adapters_in
 from ldm.errors import Fault
 from ldm.training.groups import named_layers
+from lun.cli.parser import parse
+from lun.run.settings import read_settings
 
 LOW = {"target": "ldm.adapters.LoRA", "params": {"rank": 2}}
 
@@ -90,3 +92,12 @@ def test_a_kind_alone_where_rules_have_to_stand_is_refused() -> None:
     with pytest.raises(Fault, match="CFG08") as told:
         model.configure_model()
     assert "ldm.adapters.Adapters" in told.value.fix
+
+
+@pytest.mark.parametrize(("preset", "kinds"), [("locon", {"LoRA"}), ("dora", {"DoRA"}), ("lokr", {"LoKr"})])
+def test_each_preset_places_its_kind_on_the_demos_network(preset: str, kinds: set[str]) -> None:
+    config = read_settings(parse(["--base", "configs/demo/emoji.yaml", f"configs/options/{preset}.yaml"]), None).config
+    rules = config["model"]["params"]["adapter_config"]["params"]["rules"]
+    found = placed(**rules)
+    assert {type(adapter).__name__ for adapter in found.values()} == kinds
+    assert any("conv1" in name for name in found) == (preset == "locon")

@@ -30,3 +30,10 @@ def test_single_layers_and_frozen_ones_are_no_blocks() -> None:
     network = nn.Module()
     network.layers = nn.ModuleList([nn.Linear(9, 9), layer(9).requires_grad_(False)])
     assert blocks_of(network, 1) == []
+
+
+def test_a_frozen_block_with_a_small_adapter_is_gathered_on_its_own() -> None:
+    network = nn.Module()
+    network.layers = nn.ModuleList([layer(9).requires_grad_(False), layer(9).requires_grad_(False)])
+    network.layers[1][0].adapter = nn.Linear(9, 1)  # type: ignore[union-attr, index]
+    assert blocks_of(network, 81) == [network.layers[1]]
