@@ -23,6 +23,7 @@ LAYERS: list[list[str]] = [
         "lun.convert",
         "lun.sample",
         "lun.memory",
+        "lun.migrate",
         "lun.inspect",
         "lun.posthoc_ema",
         "lun.data.cache.__main__",
@@ -91,6 +92,7 @@ LIGHT = [
     "lun.convert.command",
     "lun.sample.command",
     "lun.memory.command",
+    "lun.migrate.command",
 ]
 
 # The only places that touch what another library does not promise; each function there has a test of what it means.
