@@ -26,8 +26,9 @@ POSITIONS = BELOW + "embeddings.position_ids"
 class Spelling(Protocol):
     """The way between a single file's names, without the encoder's prefix, and those that transformers has today.
 
-    library    class of transformers that holds such an encoder
-    tokenizer  class of transformers that makes its tokens
+    library          class of transformers that holds such an encoder
+    tokenizer        class of transformers that makes its tokens
+    ships_tokenizer  its vocabulary is a part of this program
     """
 
     @property
@@ -35,6 +36,9 @@ class Spelling(Protocol):
 
     @property
     def tokenizer(self) -> str: ...
+
+    @property
+    def ships_tokenizer(self) -> bool: ...
 
     def to_transformers(self, own: State) -> tuple[State, State]:
         """The file's tensors under transformers' names, and those for which it has no place under the file's."""
@@ -66,6 +70,7 @@ class Clip:
     projects: bool = False
     positions: bool = True
     tokenizer = "CLIPTokenizer"
+    ships_tokenizer = True
 
     @property
     def library(self) -> str:
@@ -110,6 +115,7 @@ class OpenClip:
     activation: str = "gelu"
     shortened: bool = False
     tokenizer = "CLIPTokenizer"
+    ships_tokenizer = True
 
     @property
     def library(self) -> str:
@@ -146,6 +152,7 @@ class T5:
 
     library = "T5EncoderModel"
     tokenizer = "T5TokenizerFast"
+    ships_tokenizer = False
 
     def to_transformers(self, own: State) -> tuple[State, State]:
         again = {T5_EMBEDDED: own[T5_EMBEDDED]} if {T5_EMBEDDED, T5_SHARED} <= own.keys() else {}

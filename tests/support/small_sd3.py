@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from diffusers import AutoencoderKL, SD3Transformer2DModel
+from support.sd3 import PIECES
 from support.small import shake
 from transformers import CLIPTextConfig, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
@@ -29,7 +30,7 @@ MMDIT: dict[str, Any] = {
     "attention_head_dim": 64,
     "num_attention_heads": 3,
     "caption_projection_dim": 192,
-    "joint_attention_dim": 64,
+    "joint_attention_dim": 160,
     "pooled_projection_dim": 16 + 64,
     "pos_embed_max_size": 8,
 }
@@ -50,7 +51,7 @@ VOCABULARY = 49408
 def networks(kind: str) -> dict[str, Any]:
     """The libraries' networks by their folder in a pipeline, the same each time."""
     torch.manual_seed(0)
-    t5 = {"vocab_size": 40, "d_model": 64, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 3}
+    t5 = {"vocab_size": PIECES, "d_model": 160, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 3}
     found = {
         "transformer": SD3Transformer2DModel(**MMDIT, **KINDS[kind]),
         "vae": AutoencoderKL(**VAE16),

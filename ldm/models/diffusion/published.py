@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import diffusers
@@ -98,7 +99,14 @@ def _first_stage(vae: Mapping[str, Any]) -> Recipe:
 
 def _cond_stage(model: Model, family: Family) -> Recipe:
     configs = [_text(model, encoder) for encoder in model.encoders]
-    return family.conditioner(split_parts(model.state).cond_stage, configs, model.unconditional)
+    recipe = family.conditioner(split_parts(model.state).cond_stage, configs, model.unconditional)
+    return {**recipe, "params": {**recipe.get("params", {}), **_tokenizers(model)}}
+
+
+def _tokenizers(model: Model) -> dict[str, str]:
+    """{setting of the conditioner, named like the folder of a tokenizer that does not ship: the pipeline with it}."""
+    needed = [encoder.tokenizer for encoder in model.encoders if not encoder.spelling.ships_tokenizer]
+    return {name: model.source for name in needed if (Path(model.source) / name).is_dir()}
 
 
 def _text(model: Model, encoder: Encoder) -> dict[str, Any]:

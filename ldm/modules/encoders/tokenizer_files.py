@@ -13,7 +13,7 @@ def with_tokenizers(model: Model) -> Model:
     """`model` with the files of the tokenizers that its text encoders need, those that it brought along first."""
     files: dict[str, bytes] = dict(model.facts.files)
     for encoder in model.encoders:
-        if encoder.spelling.tokenizer != "CLIPTokenizer":  # its vocabulary does not ship
+        if not encoder.spelling.ships_tokenizer:
             continue
         brought = {name for name in files if name.startswith(f"{encoder.tokenizer}/")}
         made = {f"{encoder.tokenizer}/{name}": content for name, content in tokenizer_files(encoder).items()}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers import AutoencoderKL, SD3Transformer2DModel, StableDiffusion3Pipeline
+from support.sd3 import VOCABULARY
 from support.small import same
 from support.small_sd3 import KINDS, MMDIT, VAE16, file_of, model, networks
 from torch import Tensor
@@ -27,6 +28,7 @@ from ldm.files.write import write_safetensors
 from ldm.keys.mmdit import mmdit_from_library
 from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, split_parts, unet_of
 from ldm.models.diffusion.published import build_published
+from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.convert.vae_parts import with_vae
 from lun.weights.opening import open_model
 
@@ -210,3 +212,24 @@ def test_a_file_without_text_encoders_draws_nothing_and_names_their_files() -> N
 
 def test_its_parts_are_named_in_messages() -> None:
     assert named_parts(split_parts(file_of("medium")))[:2] == ("MMDiT", "VAE")
+
+
+@torch.no_grad()
+def test_a_folder_draws_by_itself_what_diffusers_pipeline_draws_from_it(tmp_path: Path) -> None:
+    whole = with_tokenizers(model("3.5 medium"))
+    brought = {f"tokenizer_3/{file.name}": file.read_bytes() for file in (VOCABULARY / "tokenizer_3").iterdir()}
+    facts = replace(
+        whole.facts, files={**whole.facts.files, **brought}, configs={"unet": {**MMDIT, **KINDS["3.5 medium"]}}
+    )
+    export(replace(whole, facts=facts), tmp_path / "folder", Wish("diffusers"))
+    pipeline = StableDiffusion3Pipeline.from_pretrained(tmp_path / "folder", local_files_only=True)
+    ours = build_published(open_model(str(tmp_path / "folder")).model)
+    caption, latent = ["a red fox"], torch.linspace(-1, 1, 16 * 8 * 8).view(1, 16, 8, 8)
+    context, _, pooled, _ = pipeline.encode_prompt(caption, None, None, do_classifier_free_guidance=False)
+    told = ours.condition_on(caption, (8, 8))
+    assert told.context is not None and torch.allclose(told.context, context, atol=1e-5)
+    time = torch.tensor([731.0])
+    velocity = pipeline.transformer(latent, context, pooled, time).sample
+    assert torch.allclose(ours.model(latent, time, told), velocity, atol=1e-5)
+    pixels = pipeline.vae.decode(latent / 1.5305 + 0.0609).sample
+    assert torch.allclose(ours.decode(latent), pixels, atol=1e-5)
