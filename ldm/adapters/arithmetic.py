@@ -29,14 +29,14 @@ def require_known(tensors: Mapping[str, Tensor], place: str) -> None:
 
 
 def change(tensors: Mapping[str, Tensor], shape: torch.Size) -> Tensor:
-    """What is added to a weight of `shape`; without an alpha the scale is 1."""
+    """What is added to a weight, in its shape; without an alpha the scale is 1."""
     product, rank = _product({name: tensor.float() for name, tensor in tensors.items()})
     scale = float(tensors["alpha"]) / rank if rank is not None and "alpha" in tensors else 1.0
     return scale * product.reshape(shape)
 
 
 def patched(weight: Tensor, tensors: Mapping[str, Tensor], strength: float = 1.0) -> Tensor:
-    """The weight with an adapter at a strength; a DoRA is interpolated, since lengths are not added."""
+    """The weight, in its shape, with an adapter at a strength; a DoRA is interpolated, since lengths are not added."""
     base = weight.float()
     changed = base + change(tensors, weight.shape)
     if (magnitude := tensors.get("dora_scale")) is not None:

@@ -110,7 +110,7 @@ def refuse_nonfinite(state: State, source: str) -> None:
 
 
 def is_finite(value: Tensor) -> bool:
-    """Whether all numbers are: a sum in doubles is finite exactly if each of these is, and reads them once."""
+    """Whether all numbers, in any shape, are: a sum in doubles, which reads them once, is so if each is."""
     return bool(value.sum(dtype=torch.float64).isfinite())
 
 

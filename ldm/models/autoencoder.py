@@ -10,14 +10,14 @@ from torch.optim import Optimizer
 
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
-from ldm.files.weights_location import find_source
 from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
-from ldm.models.autoencoder_metrics import Quality
-from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned
+from ldm.models.autoencoder_metrics import LOGGED, Quality, Reconstructed, means
+from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned, require_start
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
+from ldm.models.metrics import Metric, Metrics
 from ldm.models.model_parts import ForwardUnit, TrainingPlan
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.vae import DDConfig, keep_last_layer_precise, library_config
@@ -45,6 +45,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
     image_key             key of the pictures in a batch
     train                 `decoder` leaves encoder and quant_conv as they are, to the bit: latents keep their meaning
     encoder_frozen_steps  steps before encoder and quant_conv are trained, too
+    metrics               {name: callable of a `Reconstructed`}: numbers of one's own, logged beside the losses
 
     The attributes `downsampling` (pixels per latent, a side) and `z_channels` describe a latent.
     """
@@ -66,6 +67,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         from_scratch: bool = False,
         train: Literal["all", "decoder"] = "all",
         encoder_frozen_steps: int = 0,
+        metrics: Mapping[str, Metric[Reconstructed]] | None = None,
         **training: Any,
     ) -> None:
         training["optimizer_config"] = training.get("optimizer_config") or ADAM
@@ -89,6 +91,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self.network = None
         self._window: list[Micro] = []
         self._drift = Drift()
+        self.metrics = Metrics(metrics or {}, LOGGED)
         if self.lossconfig is None:
             self.build_network(self.library_config, self.ckpt_path, self.ignore_keys)
 
@@ -106,20 +109,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
 
     def require_weights(self) -> None:
         """Raise `Fault` MOD06 if training would start from noise unasked, MOD01 for files that are not there."""
-        where = "model.params"
-        if self.lossconfig is None:
-            fix = f"{where}.lossconfig.target=ldm.modules.losses.LPIPSWithDiscriminator"
-            raise Fault("CFG03", "the autoencoder has no loss to be trained by", where=f"{where}.lossconfig", fix=fix)
-        if not self.ckpt_path and not self.from_scratch:
-            raise Fault(
-                "MOD06",
-                "the autoencoder got no weights; training would start from noise",
-                where=f"{where}.ckpt_path",
-                fix=f"model.params.ckpt_path=FILE, or on purpose: {where}.from_scratch=true",
-            )
-        if self.ckpt_path:
-            find_source(self.ckpt_path, "vae")
-        instantiate_from_config(self.lossconfig)
+        require_start(self.lossconfig, self.ckpt_path, self.from_scratch)
 
     def disk_parts(self) -> dict[str, nn.Module]:
         return {}  # as a part or as a whole, this module translates its own names
@@ -218,7 +208,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
             real, last = self.pictures(batch), self.network.decoder.conv_out.weight
             measured = self.loss.generator(real, made, posterior, self.position.step, last, self.average)
             self.manual_backward(measured.loss / of_window)
-        self._window.append(Micro(real, made.detach(), measured.log))
+        own = means(self.metrics, Reconstructed(self, batch, real, made.detach(), posterior))
+        self._window.append(Micro(real, made.detach(), measured.log | own))
         if (batch_idx + 1) % of_window == 0:
             self._complete_window()
         return measured.loss.detach()
@@ -289,6 +280,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
             log |= self.loss.judge(real, made).log
         if int(batch["slot"][0]) < 0:  # it only keeps a rank busy as long as the others
             return
+        log |= means(self.metrics, Reconstructed(self, batch, real, made, posterior))
         self._quality.add(real, made, posterior.sample(self._noise(batch, posterior)), log)
         self._drift.add(batch, posterior)
 

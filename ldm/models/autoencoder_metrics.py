@@ -1,10 +1,45 @@
 """How well an autoencoder does: exact means over a validation, and statistics of its latents."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics.functional.image import structural_similarity_index_measure
+
+from ldm.models.metrics import Metrics
+from ldm.modules.posterior import Posterior
+
+LOGGED = (
+    *("psnr", "ssim", "total_loss", "logvar", "kl_loss", "nll_loss", "rec_loss", "lpips"),
+    *("g_loss", "d_weight", "d_weight_lost", "disc_factor", "disc_loss", "logits_real", "logits_fake"),
+    *("scale_factor", "latent_*"),
+)
+"""What an autoencoder logs of itself: names and patterns."""
+
+
+@dataclass(frozen=True)
+class Reconstructed:
+    """A batch of pictures and what the autoencoder made of them, for metrics of one's own (`ldm.models.metrics`).
+
+    model      the autoencoder; `model.training` says whether this is a step of training
+    batch      as the data module gave it
+    x0         (b, 3, h, w) the pictures in [-1, 1]
+    made       (b, 3, h, w) their reconstructions, without a graph
+    posterior  of their latents, `mean` and `logvar` (b, z, h/f, w/f)
+    """
+
+    model: Any
+    batch: Mapping[str, Any]
+    x0: Tensor
+    made: Tensor
+    posterior: Posterior
+
+
+def means(metrics: Metrics[Reconstructed], reconstructed: Reconstructed) -> dict[str, Tensor]:
+    """The mean over the batch of each metric's numbers: scalars by name."""
+    return {name: numbers.mean() for name, numbers in metrics(reconstructed).items()}
 
 
 def psnr(real: Tensor, made: Tensor) -> Tensor:

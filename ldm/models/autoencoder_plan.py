@@ -1,4 +1,4 @@
-"""Which parameters of an autoencoder train, without building it."""
+"""What of an autoencoder trains, and from what, without building it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,10 +6,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from ldm.errors import Fault
+from ldm.files.weights_location import find_source
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.modules.networks.vae import build_autoencoder
 from ldm.training.groups import Decision, named_weights
 from ldm.training.rules import Rule, matching
+from ldm.util import Recipe, instantiate_from_config
 
 HALVES = {"encoder": ("encoder", "quant_conv"), "decoder": ("decoder", "post_quant_conv")}
 DECODER_ALONE = Rule("decoder alone", matching("encoder.*", "quant_conv.*"), {"train": False}, "model.params.train")
@@ -31,3 +34,21 @@ def planned(config: Mapping[str, Any], decide: Callable[[Mapping[str, nn.Module]
     groups = decide(networks).groups(named_weights(networks))
     sizes = [PartSize.of(name, nn.ModuleList(networks[part] for part in half)) for name, half in HALVES.items()]
     return TrainingPlan(sizes, groups)
+
+
+def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch: bool) -> None:
+    """Raise `Fault` CFG03 without a loss, MOD06 if training would start from noise unasked, MOD01 for missing files."""
+    where = "model.params"
+    if lossconfig is None:
+        fix = f"{where}.lossconfig.target=ldm.modules.losses.LPIPSWithDiscriminator"
+        raise Fault("CFG03", "the autoencoder has no loss to be trained by", where=f"{where}.lossconfig", fix=fix)
+    if not ckpt_path and not from_scratch:
+        raise Fault(
+            "MOD06",
+            "the autoencoder got no weights; training would start from noise",
+            where=f"{where}.ckpt_path",
+            fix=f"model.params.ckpt_path=FILE, or on purpose: {where}.from_scratch=true",
+        )
+    if ckpt_path:
+        find_source(ckpt_path, "vae")
+    instantiate_from_config(lossconfig)

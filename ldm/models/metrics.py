@@ -1,8 +1,9 @@
 """Numbers of one's own beside the losses: callables that a configuration names, averaged as exactly as those."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from fnmatch import fnmatchcase
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,17 @@ from ldm.errors import Fault
 
 WHERE = "model.params.metrics"
 TAKEN = ("loss", "loss_simple")
+
+
+class Examples(Protocol):
+    """A batch that a model has worked on."""
+
+    @property
+    def x0(self) -> Tensor:
+        """(b, c, h, w) what the model was given."""
+
+
+M = TypeVar("M", bound=Examples, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -37,26 +49,26 @@ class Measured:
     losses: Losses
 
 
-class Metric(Protocol):
+class Metric(Protocol[M]):
     """A number for each example of a batch, (b,), which is logged as the mean over all examples and ranks.
 
     In training over each window, as `train/NAME`; over each validation as `val/NAME`, and `val/NAME_ema` for averaged
     weights. It must leave what it is given as it is; what it draws from torch's generators changes nothing of the run.
     """
 
-    def __call__(self, measured: Measured) -> Tensor: ...
+    def __call__(self, measured: M, /) -> Tensor: ...
 
 
-class Metrics:
-    """The metrics of a configuration by name. Raises `Fault` CFG03 for a name that is taken."""
+class Metrics(Generic[M]):
+    """The metrics of a configuration by name. Raises `Fault` CFG03 for a name in `taken`, which the model logs."""
 
-    def __init__(self, metrics: Mapping[str, Metric]) -> None:
-        for name in TAKEN:
-            if name in metrics:
+    def __init__(self, metrics: Mapping[str, Metric[M]], taken: Sequence[str] = TAKEN) -> None:
+        for name in metrics:
+            if any(fnmatchcase(name, pattern) for pattern in taken):
                 raise Fault("CFG03", f"{name} is a metric of every model", where=f"{WHERE}.{name}", fix="another name")
         self._metrics = dict(metrics)
 
-    def __call__(self, measured: Measured) -> dict[str, Tensor]:
+    def __call__(self, measured: M) -> dict[str, Tensor]:
         """Each metric's numbers, (b,) float32 on the device of x0. Raises `Fault` CFG08 for one of another shape."""
         if not self._metrics:
             return {}
@@ -77,5 +89,5 @@ def measure(
     """A model's losses of x0 (b, c, h, w), and the metrics of its configuration: {name: (b,)}."""
     losses: Losses = model.losses(x0, cond, draws, batch)
     without_graph = Losses(losses.t, losses.simple.detach(), losses.weighted.detach())
-    metrics: Metrics = model.metrics
+    metrics: Metrics[Measured] = model.metrics
     return losses, metrics(Measured(model, batch, x0, cond, draws, without_graph))

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from support.equality import differences, final_state
 from support.runs import load, newest_run
 
-from ldm.models.autoencoder_metrics import psnr
+from ldm.models.autoencoder_metrics import LOGGED, psnr
 from lun.data.local import Local
 
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"
@@ -189,7 +190,7 @@ def test_clipping_bounds_the_true_gradients(train: Train) -> None:
     assert moved.item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_validation_and_pictures_know_both_weights(train: Train, pictures: Path) -> None:
+def test_validation_pictures_and_a_metric_of_ones_own_know_both_weights(train: Train, pictures: Path) -> None:
     validation = {"target": "lun.data.local.Local", "params": {"data_root": str(pictures), "size": 8, "flip_p": 0.0}}
     logger = {"target": "lun.callbacks.ImageLogger", "params": {"batch_frequency": 4, "max_images": 2}}
     saver = {"target": "lun.callbacks.Checkpoint", "params": {"filename": "best", "monitor": "val/rec_loss_ema"}}
@@ -200,6 +201,7 @@ def test_validation_and_pictures_know_both_weights(train: Train, pictures: Path)
         "lightning.trainer.num_sanity_val_steps=1",
         f"lightning.callbacks.image_logger={json.dumps(logger)}",
         f"lightning.callbacks.monitored_checkpoint={json.dumps(saver)}",
+        *("--allow", "support", "model.params.metrics.own={target: support.metrics.OwnPSNR}"),
     )
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     (found,) = [row for row in rows if "val/rec_loss" in row]
@@ -209,6 +211,11 @@ def test_validation_and_pictures_know_both_weights(train: Train, pictures: Path)
     same = ("logvar", "disc_factor", "d_weight", "logits_real")
     for name in names:
         assert found[f"val/{name}"] != found[f"val/{name}_ema"] or name in same
+    assert [found[f"val/own{weights}"] for weights in ("", "_ema")] == [found["val/psnr"], found["val/psnr_ema"]]
+    assert [math.isfinite(row["train/own"]) for row in rows if "aeloss" in row] == [True] * STEPS
+    named = [name.partition("/") for row in rows for name in row]
+    logged = {name.removesuffix("_ema") for split, _, name in named if split in ("train", "val")} - {"own"}
+    assert [name for name in logged if not any(fnmatchcase(name, pattern) for pattern in LOGGED)] == []
     assert found["val/latent_drift"] > found["val/latent_drift_ema"] > 0
     assert (run / "checkpoints/best.ckpt").is_file()
     drawn = {path.name.partition("_r-0")[0] for path in (run / "images").rglob("*gs-000008*.png")}

@@ -25,7 +25,7 @@ from ldm.models.diffusion.network_holder import DiffusionWrapper
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
-from ldm.models.metrics import Metric, Metrics, measure
+from ldm.models.metrics import Measured, Metric, Metrics, measure
 from ldm.models.model_parts import TrainingPlan
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
@@ -66,7 +66,7 @@ class DDPM(TrainedModel, DrawsPictures):
         init_from_ema: bool = False,
         load_only_unet: bool = False,
         log_every_t: int = 200,
-        metrics: Mapping[str, Metric] | None = None,
+        metrics: Mapping[str, Metric[Measured]] | None = None,
         **training: Any,
     ) -> None:
         super().__init__(**training)

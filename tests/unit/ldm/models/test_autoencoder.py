@@ -149,3 +149,9 @@ def test_ignored_keys_keep_their_own_start(tmp_path: Path) -> None:
     model = build(TINY, ckpt_path=path, ignore_keys=["decoder.conv_out"])
     assert model.network.decoder.conv_out.weight.abs().sum() > 0
     assert model.network.decoder.conv_in.weight.abs().sum() == 0
+
+
+@pytest.mark.parametrize("name", ["psnr", "latent_mean_7"])
+def test_a_metric_of_ones_own_takes_no_name_that_an_autoencoder_logs(name: str) -> None:
+    with pytest.raises(Fault, match=f"{name} is a metric of every model"):
+        build(TINY, metrics={name: lambda reconstructed: reconstructed.x0.mean(dim=(1, 2, 3))})
