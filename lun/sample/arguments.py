@@ -39,6 +39,13 @@ def build() -> CommandParser:
     _pictures(parser.add_argument_group("pictures (a prompt's own settings in FILE win)"))
     _weights(parser.add_argument_group("weights"))
     parser.add_argument(
+        "--adapter",
+        metavar="FILE[:STRENGTH]",
+        action="append",
+        default=[],
+        help="a LoRA or its kin on top, as much of it as STRENGTH says (1); repeatable",
+    )
+    parser.add_argument(
         "--batch", type=_positive, default=4, help="pictures drawn at once (4); 1 draws each as if alone"
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")

@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,11 +47,15 @@ def _start(words: list[str]) -> int:
     )
     folder = _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
+    from lun.sample.applied_adapters import AppliedAdapter, apply_adapters
     from lun.sample.drawing import place
     from lun.sample.opened_model import open_source
     from lun.sample.pictures import list_pictures
 
     source = open_source(asked.source, asked.ema)
+    adapters = [AppliedAdapter.parse(given) for given in asked.adapter]
+    apply_adapters(source.model, adapters)
+    source = replace(source, adapters=tuple(map(str, adapters)))
     prompts = prompts or prompts_of(source.pictures.get("prompts", ()))
     if not prompts:
         fix = f'{NAME} {asked.source} "a photo of a cat"    or --prompts FILE'

@@ -34,7 +34,13 @@ def chunks(picture: Picture, source: SampledModel, dtype: str) -> PngInfo:
     """The text chunks of a picture's file: `parameters`, and under `lun` all of it as JSON."""
     info = PngInfo()
     info.add_text("parameters", parameters(picture, source))
-    settings = {**asdict(picture), "weights": source.weights, "sha256": source.sha256, "dtype": dtype}
+    settings = {
+        **asdict(picture),
+        "weights": source.weights,
+        "sha256": source.sha256,
+        "dtype": dtype,
+        "adapters": source.adapters,
+    }
     info.add_text("lun", json.dumps(settings))
     return info
 

@@ -32,6 +32,7 @@ class SampledModel:
     sha256    of its file, or of the largest of a folder
     weights   "ema" or "raw"; empty where it is not known which they are
     pictures  settings of its run's own pictures: prompts, steps, guidance
+    adapters  files that were added to its weights, each with its strength
     """
 
     model: DDPM
@@ -39,6 +40,7 @@ class SampledModel:
     sha256: str
     weights: Literal["ema", "raw", ""] = ""
     pictures: Mapping[str, Any] = field(default_factory=dict)
+    adapters: tuple[str, ...] = ()
 
 
 def open_source(given: str, ema: bool | None) -> SampledModel:

@@ -17,6 +17,7 @@ from ldm.files.write import write_safetensors
 from ldm.keys.averaged import SCALARS
 from ldm.keys.unet import compvis_unet_names
 from ldm.modules.networks.unet import UNet
+from lun.sample.command import run as sample
 
 Lun = Callable[..., int]
 KINDS = {"to_q": "LoRA", "to_k": "DoRA", "to_v": "LoHa", "to_out.0": "LoKr", "conv1": "LoRA", "proj_in": "DoRA"}
@@ -119,6 +120,16 @@ def test_a_run_becomes_a_file_of_adapters_that_other_programs_read_or_a_whole_mo
         torch.testing.assert_close(weight, read_by_others(before.state[name], tensors), rtol=1e-5, atol=1e-6)
         assert not torch.equal(weight, before.state[name])
     assert moved == len(layers) > 5
+    drawn = [
+        "red noise",
+        "--steps",
+        "1",
+        "--adapter",
+        f"{tmp_path / 'a.safetensors'}:0.5",
+        "-o",
+        str(tmp_path / "drawn"),
+    ]
+    assert sample([str(run), *drawn]) == 0
     (tmp_path / "alone.ckpt").write_bytes((run / "checkpoints/last.ckpt").read_bytes())
     capsys.readouterr()
     assert converted(tmp_path / "alone.ckpt", tmp_path / "c.safetensors", "--to", "ldm") == 4

@@ -1,0 +1,82 @@
+"""Files of adapters put into the weights of a model that is only drawn from, each at a strength of its own."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldm.adapters.adapter_files import from_file, is_adapter_file
+from ldm.adapters.adapter_names import names_in_files
+from ldm.adapters.arithmetic import patched
+from ldm.errors import Fault
+from ldm.families.registry import family_of
+from ldm.files.read import read_content
+from ldm.models.diffusion.adapter_weights import base_state
+from ldm.models.diffusion.ddpm import DDPM
+from ldm.training.groups import named_layers
+
+log = logging.getLogger(__name__)
+WHERE = "--adapter"
+
+
+@dataclass(frozen=True)
+class AppliedAdapter:
+    """A file of adapters and how much of it is taken: 1 is all, below 0 leads away from it."""
+
+    path: Path
+    strength: float = 1.0
+
+    @classmethod
+    def parse(cls, given: str) -> "AppliedAdapter":
+        """Of `FILE` or `FILE:STRENGTH`. Raises `Fault` CLI03 for a strength that is no number."""
+        file, colon, strength = given.rpartition(":")
+        if not colon or Path(given).exists():
+            return cls(Path(given))
+        number = number_in(strength)
+        if number is None:
+            what = f"{strength!r} is no strength of an adapter"
+            raise Fault("CLI03", what, where=WHERE, fix=f"{WHERE} {file}:0.8")
+        return cls(Path(file), number)
+
+    def __str__(self) -> str:
+        return f"{self.path.name}:{self.strength:g}"
+
+
+def number_in(text: str) -> float | None:
+    """A finite number; None for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def apply_adapters(model: DDPM, adapters: Sequence[AppliedAdapter]) -> None:
+    """Add them to the weights of a built model, one after the other, as ComfyUI does.
+
+    Raises `Fault` MOD01, MOD02 or MOD05 for files that cannot be read, MOD03 for one that holds no adapters, or those
+    of another family or size.
+    """
+    networks = model.trainable_networks()
+    layers: dict[str, Any] = named_layers(networks)
+    for adapter in adapters:
+        state = read_content(adapter.path).state
+        source = str(adapter.path)
+        if not is_adapter_file(state):
+            raise Fault(
+                "MOD03", f"{source} is no file of adapters", where=WHERE, fix="one with kohya's or diffusers' names"
+            )
+        family = family_of(base_state(networks["unet"]), "the model")
+        if family.adapters is None:
+            raise Fault("MOD03", f"no files of adapters are known for {family.title}", where=WHERE)
+        tensors = from_file(state, names_in_files(networks, family.adapters), source)
+        for name, own in tensors.items():
+            weight = layers[name].weight
+            try:
+                weight.data = patched(weight, own, adapter.strength).to(weight.dtype)
+            except RuntimeError as error:
+                why = f"{name} is {list(weight.shape)}; {str(error).splitlines()[0]}"
+                raise Fault("MOD03", f"{source} is of a model of other sizes", where=WHERE, why=why) from error
+        log.info("adapter  %s, layers %d", adapter, len(tensors))
