@@ -51,6 +51,9 @@ def build() -> CommandParser:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the networks (fp32)")
     parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
+    parser.add_argument(
+        "--captions", action="store_true", help="a data set: each prompt as a .txt beside its picture, and no sheet"
+    )
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     return parser
 

@@ -87,13 +87,21 @@ def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Nam
     from lun.sample.sheet import contact_sheet
 
     drawn: list[Image.Image] = []
+    count = 0
     for batch in batches(pictures, asked.batch):
         for picture, values in zip(batch, draw(source.model, batch, asked.dtype), strict=True):
             if is_broken(values):
-                log.warning("picture %d holds values that are no numbers; try --dtype fp32", len(drawn))
-            drawn.append(_written(picture, values, source, asked.dtype, folder / f"{len(drawn):04}-{picture.seed}.png"))
-        log.info("drew     %d of %d", len(drawn), len(pictures))
-    write(contact_sheet(drawn, pictures), folder / "sheet.png")
+                log.warning("picture %d holds values that are no numbers; try --dtype fp32", count)
+            path = folder / f"{count:04}-{picture.seed}.png"
+            image = _written(picture, values, source, asked.dtype, path)
+            count += 1
+            if asked.captions:
+                path.with_suffix(".txt").write_text(f"{picture.prompt}\n", encoding="utf-8")
+            else:
+                drawn.append(image)
+        log.info("drew     %d of %d", count, len(pictures))
+    if not asked.captions:  # where it would be read as one of the pictures
+        write(contact_sheet(drawn, pictures), folder / "sheet.png")
     log.info("wrote    %s", folder)
 
 

@@ -20,6 +20,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from lun.cli.arguments import Arguments
 from lun.config.stored import read_stored
 from lun.convert.command import run as convert
+from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 from lun.memory.forecast import forecast
 from lun.posthoc_ema.sweeping import Validation
@@ -99,6 +100,20 @@ def test_what_guidance_leads_away_from_changes_the_picture(trained: Path, tmp_pa
     for name, more in (("with", ["--negative", "blue"]), ("without", []), ("none", ["--guidance", "1"])):
         assert sample([str(trained), "red noise", "--steps", "2", *more, "-o", str(tmp_path / name)]) == 0
     assert len({pixels(tmp_path / name / "0000-42.png") for name in ("with", "without", "none")}) == 3
+
+
+def test_class_pictures_are_a_data_set_that_training_reads(trained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pets/1_class"
+    assert sample([str(trained), "a fox", "a cat, sitting", "--captions", "--steps", "1", "-o", str(folder)]) == 0
+    assert contents(folder) == ["0000-42.png", "0000-42.txt", "0001-43.png", "0001-43.txt"]
+    own = tmp_path / "pets/20_my fox"
+    own.mkdir()
+    shutil.copy(folder / "0000-42.png", own / "mine.png")
+    data = Local(str(tmp_path / "pets"), size=8, folder_weights={"1_class": 0.5})
+    weights = data.weights()
+    assert weights is not None
+    found = zip((data.caption(index) for index in range(3)), data.repeats().tolist(), weights.tolist(), strict=True)
+    assert sorted(found) == [("a cat, sitting", 1, 0.5), ("a fox", 1, 0.5), ("my fox", 20, 1.0)]
 
 
 def test_prompts_come_from_a_file_too(trained: Path, tmp_path: Path) -> None:
