@@ -30,18 +30,18 @@ def test_a_chain_over_two_sets_equals_the_straight_run_and_is_logged_by_name(
     lun: Lun, tmp_path: Path, two: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--base", str(two), "lightning.trainer.log_every_n_steps=1"]
-    assert lun(*words, "-t", "-n", "straight", data=None) == 0
+    horizon = "model.params.scheduler_config.params.total_steps=6"
+    assert lun(*words, "-t", "-n", "straight", horizon, "lightning.trainer.max_steps=6", data=None) == 0
     said = capsys.readouterr().out
     assert "cats: 5 images" in said and "66.7% of what is read" in said and f"cats: {tmp_path / 'cats'}" in said
     run = newest_run(tmp_path / "logs")
     straight = final_state(run)
     rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
     laps = [row["lap/cats"] for row in rows if "lap/cats" in row]
-    assert len(laps) == 12 and laps[-1] == pytest.approx(24 * 2 / 3 / 5, abs=0.5)
-    horizon = "model.params.scheduler_config.params.total_steps=12"
-    assert lun(*words, "-t", "-n", "chain", horizon, "lightning.trainer.max_steps=5", data=None) == 0
+    assert len(laps) == 6 and laps[-1] == pytest.approx(12 * 2 / 3 / 5, abs=0.5)
+    assert lun(*words, "-t", "-n", "chain", horizon, "lightning.trainer.max_steps=3", data=None) == 0
     run = newest_run(tmp_path / "logs")
-    again = ["-r", str(run), "-t", "lightning.trainer.max_steps=12"]
+    again = ["-r", str(run), "-t", "lightning.trainer.max_steps=6"]
     assert lun(*again, base=False) == 0
     assert differences(straight, final_state(run)) == []
 

@@ -14,7 +14,7 @@ from ldm.errors import Fault
 from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
-from lun.memory.forecast import Forecast, forecast
+from lun.memory.forecast import Forecast, forecast, load_of
 
 
 def config(**trainer: Any) -> dict[str, Any]:
@@ -131,3 +131,8 @@ def test_the_words_name_the_largest() -> None:
     shown = lines(Forecast(2**30, 2**30, 2**31, 5 * 2**30, 6 * 2**30, 2**29, 2**30))
     assert shown[0] == "peak     6.0 GiB on the card"
     assert shown[1] == "stays    weights 1.0 + gradients 1.0 + optimizer 2.0"
+
+
+def test_of_several_sets_the_largest_size_counts() -> None:
+    sets = {"a": {"params": {"size": 256}}, "b": {"params": {"size": 768}}, "off": None}
+    assert load_of({"data": {"params": {"train": {"sets": sets}}}}).height == 768
