@@ -44,6 +44,7 @@ SMALL_TEXT = {
     "projection_dim": 8,
     "vocab_size": 16,
 }
+WEIGHTS = [nn.Parameter(torch.ones(2, 2))]
 CYCLE = {"warm_up_steps": [2], "f_min": [0.1], "f_max": [1.0], "f_start": [0.0], "cycle_lengths": [9]}
 UNET = {
     "image_size": 4,
@@ -72,6 +73,14 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     },
     "ldm.lr_scheduler.WarmupCosine": {"total_steps": 9},
     "ldm.lr_scheduler.WarmupLinear": {"total_steps": 9},
+    "ldm.lr_scheduler.WarmupRestarts": {"total_steps": 9},
+    "ldm.lr_scheduler.WarmupRex": {"total_steps": 9},
+    "ldm.training.matrices.Adafactor": {"params": WEIGHTS},
+    "ldm.training.matrices.Muon": {"params": WEIGHTS},
+    "ldm.training.several_optimizers.Joined": {
+        **{"params": WEIGHTS, "lr": 0.1, "otherwise": "one"},
+        **{"optimizers": {"one": {"target": "torch.optim.AdamW"}}},
+    },
     "ldm.models.autoencoder.AutoencoderKL": MODEL["first_stage_config"]["params"],
     "ldm.models.diffusion.ddpm.DDPM": {"unet_config": MODEL["unet_config"], "image_size": 4},
     "ldm.models.diffusion.ddpm.LatentDiffusion": {
@@ -142,6 +151,7 @@ OTHER: Mapping[str, Any] = {
     "objective": Objective(prediction="v"),
     "profile": PowerDecay(0.2),
     "parameters": nn.Linear(3, 2),
+    "params": [nn.Parameter(torch.ones(3, 2))],
     "device": "meta",
     "max_length": 150,
     "attention_resolutions": [2],
@@ -159,6 +169,11 @@ OTHER_OF: Mapping[str, Any] = {
     "HashedWordEmbedder.max_length": 3,
     "HashedWordEmbedder.buckets": 7,
     "LitEma.total_steps": 40,
+    "Adafactor.eps": [None, 0.5],
+    "Adafactor.foreach": True,
+    "Muon.adjust_lr_fn": "original",
+    "Joined.optimizers": {"one": {"target": "torch.optim.SGD"}},
+    "Joined.otherwise": "two",
     "DDPMPath.timesteps": 7,
     "RectifiedFlow.timesteps": 7,
     "EDMPath.timesteps": 7,
