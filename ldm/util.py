@@ -56,8 +56,8 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
 
     Recipes nested in `params` are built first, at any depth, except those that the target's owner builds itself
     (see `built_by_owner`). The two placeholders of CompVis for an absent part give None. A ValueError, which is what a
-    constructor has against a value that it was given, becomes `Fault` CFG08. What may not be built from a configuration
-    is refused (see `ldm.admission`), whoever wrote it: `Fault` CFG04.
+    constructor has against a value that it was given, becomes `Fault` CFG08, and so do params that are missing or too
+    many. What may not be built from a configuration is refused (see `ldm.admission`), whoever wrote it: `Fault` CFG04.
     """
     if config in ("__is_first_stage__", "__is_unconditional__"):
         return None
@@ -66,10 +66,25 @@ def instantiate_from_config(config: Recipe, *args: Any, **extra: Any) -> Any:
     target = admitted(config["target"])
     params = dict(config.get("params") or {})
     built = {name: value if built_by_owner(target, name) else _build(value) for name, value in params.items()}
+    if misfit := _misfit(target, args, {**built, **extra}):
+        raise _refused(config["target"], params, misfit) from misfit
     try:
         return target(*args, **built, **extra)
     except _refusals(target) as error:
         raise _refused(config["target"], params, error) from error
+
+
+def _misfit(target: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> TypeError | None:
+    """What Python says of a call that lacks an argument, or has one too many; None where it has nothing to say."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # a few C callables have none
+        return None
+    try:
+        signature.bind(*args, **given)
+    except TypeError as error:
+        return error
+    return None
 
 
 def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:

@@ -102,7 +102,11 @@ FLAGS = {
     "a truth value that is none": (["--train=perhaps"], "CLI03", "true or false"),
     "a rule that is none": (["--scale_lr=cubic"], "CLI03", "linear"),
     "a time that is none": (["--time-limit", "90m"], "CLI03", "H:MM"),
-    "a change that is none": (["--accept-change", "model"], "CLI03", "data or batch"),
+    "a change that is none": (
+        ["--accept-change", "model"],
+        "CLI03",
+        "data, data:NAME for one of several sets, or batch",
+    ),
     "a word in no place": (["--check", "stray"], "CLI03", "stray"),
     "a setting with dashes": (["--model.params.x=1"], "CLI03", "without dashes"),
     "a resume and weights": (["-r", "x", "--init-from", "y"], "CLI02", "together"),

@@ -112,6 +112,12 @@ def test_a_target_without_a_signature_builds_nothing_itself() -> None:
     assert built_by_owner(dict.fromkeys, "value") is False
 
 
+@pytest.mark.parametrize("params", [None, {}, {"rules": {}, "more": 1}])
+def test_params_that_a_target_lacks_or_does_not_know_are_a_fault(params: Any) -> None:
+    with pytest.raises(Fault, match=r"CFG08.*Rules cannot be built: (missing|got)"):
+        instantiate_from_config({"target": "ldm.training.rules.Rules", "params": params})
+
+
 @pytest.mark.parametrize("placeholder", ["__is_first_stage__", "__is_unconditional__"])
 def test_the_placeholders_of_old_configs_stand_for_an_absent_part(placeholder: Any) -> None:
     assert instantiate_from_config(placeholder) is None
