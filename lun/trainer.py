@@ -43,7 +43,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.debug:
         os.environ["LUN_DEBUG"] = "1"
     log.configure(None, process_rank())
-    admit_user_code(arguments.allow)
+    admit_user_code(arguments.allow, families=arguments.family)
     arguments = going_on(arguments, words)
     resume = _find(arguments.resume, arguments.take_over and arguments.train) if arguments.resume else None
     settings, faults = look_at_settings(arguments, resume)

@@ -9,6 +9,7 @@ those that a module of one's own registers when it is imported, as the module of
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from ldm.admission import get_obj_from_str
 from ldm.errors import Fault
 from ldm.families.record import Family, Latent, Variant
 from ldm.families.sd1 import SD1
@@ -32,6 +33,17 @@ def register(family: Family) -> Family:
         raise Fault("CFG08", f"the name {family.name} of a family is taken", fix="give your family another name")
     _registered[family.name] = family
     return family
+
+
+def register_named(path: str) -> Family:
+    """The family at an import path, registered. Raises `Fault` CFG04 where there is none, CFG08 as `register` does."""
+    try:
+        family = get_obj_from_str(path)
+    except ImportError as error:
+        raise Fault("CFG04", f"the family {path} cannot be loaded", why=str(error), fix="mend its module") from error
+    if not isinstance(family, Family):
+        raise Fault("CFG04", f"{path} is no ldm.families.record.Family", fix="name the value that is one")
+    return register(family)
 
 
 def known_families() -> tuple[Family, ...]:

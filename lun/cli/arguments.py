@@ -32,6 +32,8 @@ class Arguments:
     time_limit: int | None = None
     """Seconds."""
     allow: tuple[str, ...] = ()
+    family: tuple[str, ...] = ()
+    """Import paths of families of models."""
     take_over: bool = False
     help: bool = False
     version: bool = False

@@ -102,6 +102,7 @@ FLAGS: Mapping[str, Flag] = {
     "--accept-change": Flag("accept_change", "list", change),
     "--time-limit": Flag("time_limit", "one", time_limit),
     "--allow": Flag("allow", "list"),
+    "--family": Flag("family", "list"),
     "--take-over": Flag("take_over", "none"),
     "--help": Flag("help", "none"),
     "--version": Flag("version", "none"),

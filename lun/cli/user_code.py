@@ -61,12 +61,16 @@ def _targets(value: Any) -> Iterator[str]:
             yield from _targets(inner)
 
 
-def admit_user_code(packages: Sequence[str] = (), home: Path | None = None) -> None:
+def admit_user_code(packages: Sequence[str] = (), home: Path | None = None, *, families: Sequence[str] = ()) -> None:
     """Let a configuration name what lies in the drawer of `home` (the working directory) and in `packages`.
 
     Both come after all that is installed, so that they hide nothing of the program's. It holds until the next call.
+
+    families  import paths of `ldm.families.record.Family`, which models are then recognised by; what a package of one
+              holds is admitted as well. Raises `Fault` CFG04 for what is none
     """
     home = home or Path.cwd()
+    packages = [*packages, *(name for path in families if (name := path.partition(".")[0]) != "lun")]
     before = [finder for finder in sys.meta_path if isinstance(finder, OwnCode)]
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in before]
     sys.meta_path.append(OwnCode(home, packages))
@@ -75,3 +79,8 @@ def admit_user_code(packages: Sequence[str] = (), home: Path | None = None) -> N
     grant(packages)
     if packages:
         log.info("allow    a config may run code of %s", ", ".join(packages))
+    if families:
+        from ldm.families.registry import register_named  # torch, which takes seconds
+
+        for path in families:
+            log.info("family   %s, by %s", register_named(path).title, path)

@@ -28,6 +28,7 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
   --vae FILE        with the VAE of this file or folder instead of IN's
   --trust-pickle    open a pickle that runs code; only for files whose maker you trust
   --allow MODULE    code of yours that the run's config names (repeatable)
+  --family MODULE.NAME  a family of models of yours; --allow of its package (repeatable)
   --force           replace OUT
   -h, --help        this text
 
@@ -42,7 +43,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "--vae": (),
     "--max-shard-size": (),
 }
-REPEATED = "--allow"
+REPEATED = ("--allow", "--family")
 SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--ema": ("ema", True),
     "--no-ema": ("ema", False),
@@ -71,6 +72,7 @@ class ConvertArguments:
     merge: bool = False
     help: bool = False
     allow: tuple[str, ...] = ()
+    family: tuple[str, ...] = ()
     max_shard_size: str | None = None
 
 
@@ -84,8 +86,9 @@ def parse(argv: Sequence[str]) -> ConvertArguments:
         name, equals, text = word.partition("=")
         if name in CHOICES:
             given[name.lstrip("-").replace("-", "_")] = _value(name, text if equals else _next(words), CHOICES[name])
-        elif name == REPEATED:
-            given["allow"] = (*given.get("allow", ()), _value(name, text if equals else _next(words), ()))
+        elif name in REPEATED:
+            field = name.lstrip("-")
+            given[field] = (*given.get(field, ()), _value(name, text if equals else _next(words), ()))
         elif word in SWITCHES:
             field, value = SWITCHES[word]
             if given.get(field, value) != value:
@@ -158,5 +161,5 @@ def _next(words: list[str]) -> str | None:
 
 
 def _unknown(name: str) -> Fault:
-    near = nearest(name, [*CHOICES, REPEATED, *SWITCHES])
+    near = nearest(name, [*CHOICES, *REPEATED, *SWITCHES])
     return Fault("CLI03", f"unknown option {name}", fix=f"did you mean {near}?" if near else "see --help")

@@ -41,7 +41,7 @@ def _start(arguments: ConvertArguments) -> int:
     from lun.convert.vae_parts import with_vae
 
     console.configure(None)
-    admit_user_code(arguments.allow)
+    admit_user_code(arguments.allow, families=arguments.family)
     require_apart(Path(arguments.source), arguments.out)
     adapters = adapter_run(arguments.source)
     if adapters is not None and not arguments.merge:

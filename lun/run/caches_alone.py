@@ -30,7 +30,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _fill(words: list[str]) -> int:
     arguments = parser.parse(words)
     log.configure(None)
-    admit_user_code(arguments.allow)
+    admit_user_code(arguments.allow, families=arguments.family)
     config = read_settings(arguments, None).config
     data = instantiate_from_config(config["data"])
     cache = data.cache = data.cache or Cache()

@@ -28,7 +28,7 @@ def going_on(arguments: Arguments, words: list[str]) -> Arguments:
         log.info("again    %s was started again and goes on with its run %s", job.name, run.path)
         if arguments.resume:
             return Arguments(**{**vars(arguments), "resume": str(run.path)})
-        kept = {name: getattr(arguments, name) for name in ("train", "debug", "allow", "time_limit")}
+        kept = {name: getattr(arguments, name) for name in ("train", "debug", "allow", "family", "time_limit")}
         return Arguments(resume=str(run.path), **kept)  # the run keeps all that its configuration came from
     if arguments.resume:
         raise _nothing_of_this_job(job.name, newest)

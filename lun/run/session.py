@@ -173,7 +173,7 @@ class Session:
             started=self.now.isoformat(timespec="seconds"),
             argv=["main.py", *words],
             job=job.name if (job := this_job()) else None,
-            allow=list(self.arguments.allow),
+            allow=[*self.arguments.allow, *self.arguments.family],
             seed=self.run.seed,
             attempt=attempt,
             resumed_from=source,

@@ -55,6 +55,9 @@ def build() -> CommandParser:
         "--captions", action="store_true", help="a data set: each prompt as a .txt beside its picture, and no sheet"
     )
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
+    parser.add_argument(
+        "--family", metavar="MODULE.NAME", action="append", default=[], help="a family of models of yours"
+    )
     return parser
 
 

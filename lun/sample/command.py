@@ -41,7 +41,7 @@ def _start(words: list[str]) -> int:
     except SystemExit:  # argparse has printed its help
         return 0
     console.configure(None)
-    admit_user_code(asked.allow)
+    admit_user_code(asked.allow, families=asked.family)
     prompts = [read_prompt(text, "the command line") for text in asked.prompts] + (
         read_prompts(Path(asked.file)) if asked.file else []
     )

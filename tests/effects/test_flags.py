@@ -38,6 +38,7 @@ VALUES = {
     "--accept-change": ["data"],
     "--time-limit": ["1:30"],
     "--allow": ["mine"],
+    "--family": ["mine.MINE"],
 }
 """A word other than the default for each flag that takes one."""
 NEW = {"--init-from", "--name", "--postfix"}
