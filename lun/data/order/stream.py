@@ -7,8 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 from ldm.diffusion.draws import key
+from ldm.errors import Fault
 from lun.data.order.law import Shuffles
 from lun.data.order.mixture import Mixture
+
+LONGEST_BLOCK = 1 << 27
+"""Places whose sets are kept in memory, 16 bytes each."""
 
 ALONE = ""
 """The name of a set that is the only one and has none."""
@@ -38,6 +42,8 @@ class Stream:
     parts  the sets
     what   tells the streams of one seed apart
     first  set -> how many of its examples were read before number 0; they go on where they were
+
+    Raises `Fault` CFG08 for sets of which one is read so seldom, or all so often, that no memory holds their order.
     """
 
     def __init__(
@@ -48,6 +54,8 @@ class Stream:
         self.rate: Fraction = sum((part.rate for part in parts), Fraction(0))
         self.first = [(first or {}).get(part.name, 0) for part in parts]
         self.mixture = Mixture([part.rate for part in parts], all(part.whole for part in parts), seed, *what)
+        if len(parts) > 1 and self.mixture.block > LONGEST_BLOCK:
+            raise _too_far_apart(parts)
         self.shuffles = [Shuffles(len(part.members), seed, *what, *_named(part.name)) for part in parts]
 
     def __call__(self, number: int) -> int:
@@ -64,6 +72,17 @@ class Stream:
     def members_beside(self, index: int) -> np.ndarray | range:
         """The members of the set that example `index` belongs to."""
         return next((part.members for part in self.parts if index in part.members), self.parts[0].members)
+
+
+def _too_far_apart(parts: Sequence[SetPart]) -> Fault:
+    often = ", ".join(f"{part.name}: {float(part.rate):.3g}" for part in parts)
+    return Fault(
+        "CFG08",
+        "the sets are read too unequally often, or an epoch is too long, to mix them",
+        where="data.params.train.sets",
+        why=f"examples an epoch: {often}; a set has to come at least twice in {LONGEST_BLOCK:,}",
+        fix="weights or repeats that are nearer to each other",
+    )
 
 
 def _named(name: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldm.errors import Fault
 from ldm.position import Position
 from lun.data.keyed import Keyed
 from lun.data.order.buckets import Buckets
@@ -227,6 +228,14 @@ def test_examples_carry_what_their_sets_say_and_the_others_what_means_nothing():
     assert found[1] == {"timesteps": (0, -1), "ucg_rate": 0.3, "weight": 1.0}
     assert set(read[Key(0, 0)]) == set(read[Key(0, 3)])
     assert "timesteps" not in Keyed(mix({"a": 2}).joined, 0)[Key(0, 0)]
+
+
+@both
+@pytest.mark.parametrize("said", [{"a": {"repeats": 1e10}}, {"a": {"weight": 1e-12}, "b": {"weight": 1}}])
+def test_what_no_memory_holds_is_refused_before_the_first_step(said, buckets):
+    mixed = mix({"a": 7, "b": 50}, buckets, **said)
+    with pytest.raises(Fault, match="too unequally often"):
+        mixed.law(0, GB)
 
 
 def test_the_plan_tells_each_set_by_name():
