@@ -150,8 +150,8 @@ def component_folders() -> list[str]:
 def _text(states: Mapping[str, State]) -> State:
     """The text encoders of a pipeline's folders: one under its own names, several under those of a single file."""
     there = {encoder.folder for family in known_families() for encoder in family.encoders} & states.keys()
-    families = [family for family in known_families() if family.network.folder in states]
-    fitting = [family for family in families if there <= {encoder.folder for encoder in family.encoders}]
+    fitting = [family for family in known_families() if there <= {encoder.folder for encoder in family.encoders}]
+    fitting = [family for family in fitting if family.network.folder in states] or fitting
     if not fitting or len(fitting[0].encoders) < 2:
         return states.get("text_encoder", {})
     found: State = {}
