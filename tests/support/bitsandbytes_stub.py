@@ -1,4 +1,4 @@
-"""A module in the place of bitsandbytes, which no test needs to be installed: its AdamW8bit is torch's AdamW."""
+"""A module in the place of bitsandbytes, which no test needs to be installed: its 8-bit AdamW is torch's AdamW."""
 
 import sys
 import types
@@ -14,10 +14,11 @@ def install(monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> None:
     """With `refuses` its steps end in that error, as where a kernel is missing."""
     package, optim = types.ModuleType("bitsandbytes"), types.ModuleType("bitsandbytes.optim")
     package.__spec__ = ModuleSpec("bitsandbytes", None)
-    kind = type("AdamW8bit", (torch.optim.AdamW,), {"__module__": "bitsandbytes.optim"})
-    if refuses:
-        monkeypatch.setattr(kind, "step", _raises(refuses))
-    vars(optim)["AdamW8bit"] = kind
+    for name in ("AdamW8bit", "PagedAdamW8bit"):
+        kind = type(name, (torch.optim.AdamW,), {"__module__": "bitsandbytes.optim"})
+        if refuses:
+            monkeypatch.setattr(kind, "step", _raises(refuses))
+        vars(optim)[name] = kind
     vars(package)["optim"] = optim
     monkeypatch.setitem(sys.modules, "bitsandbytes", package)
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", optim)
