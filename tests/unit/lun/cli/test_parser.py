@@ -255,6 +255,7 @@ def test_the_command_line_is_frozen():
         "--datadir_in_name",
         "--debug",
         "--doctor",
+        "--family",
         "--help",
         "--init-from",
         "--list-presets",
