@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
 from lun.console.out_of_memory import is_out_of_memory, out_of_memory
 
@@ -39,6 +40,7 @@ def model() -> nn.Module:
     module.device = torch.device("cpu")
     averages = {"w": torch.ones(1000, 1000)}
     module.model_ema = SimpleNamespace(state_dict=lambda: averages, resume_state=lambda: {"step": 7})
+    module.base = BaseWeights()
     return module
 
 
