@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ldm.admission import LIBRARIES, definition, granted
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
+from ldm.shell import quoted
 
 
 class Instead(NamedTuple):
@@ -130,7 +131,7 @@ def _of_no_use(home: str, value: Any) -> Instead | None:
     if package in ONES_TRIED and value.__name__ not in ONES_TRIED[package] and package not in granted():
         names = ", ".join(f"{package}.{name}" for name in sorted(ONES_TRIED[package]))
         why = "nobody has tried whether it goes on as it should where a run stopped"
-        return Instead(why, f"{names}; or --allow {package}")
+        return Instead(why, f"{names}; or --allow {quoted(package)}")
     if not (inspect.isclass(value) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
         return None
     if inspect.isabstract(value):
