@@ -84,6 +84,10 @@ class TrainedModel(OptimizedModel):
     def require_weights(self) -> None:
         """Raise `Fault` for weights that are missing, as far as that can be known without reading whole files."""
 
+    def side_unit(self) -> int:
+        """The number of pixels that sides of pictures have to be multiples of."""
+        return 1
+
     def training_plan(self) -> TrainingPlan:
         """The networks that training will build, and what of them trains."""
         return TrainingPlan()

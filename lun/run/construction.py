@@ -20,6 +20,7 @@ from lun.data.module import DataModuleFromConfig
 from lun.run.build_model import build_model
 from lun.run.length import Length, known_length
 from lun.run.lightning_trainer import build_callbacks
+from lun.run.picture_sides import require_sides
 from lun.run.rate import rate_of
 from lun.run.resolved import resolve, window_of
 from lun.run.settings import Settings
@@ -55,6 +56,8 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     callbacks = faults.collect(lambda: build_callbacks(settings.lightning("callbacks")))
     data = faults.collect(lambda: _data(config["data"]))
     model = faults.collect(lambda: _model(config))
+    if model is not None:
+        faults.collect(lambda: require_sides(model, config["data"]))
     faults.raise_all()
     tell_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None

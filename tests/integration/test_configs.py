@@ -30,11 +30,13 @@ COMBINATIONS = [
     ["demo/first-stage-scratch.yaml"],
     [*TXT2IMG, "models/sd15.yaml"],
 ]
+EXTENDING = ("sd35-medium", "sd35-large")
+"""Differ from the model that they extend, which is tried, in numbers of the network."""
 LAYERED = [
     (model, preset)
     for preset in PRESETS
     for model in MODELS
-    if preset.group != "models" and (not preset.fits or model.name in preset.fits)
+    if preset.group != "models" and (not preset.fits or model.name in preset.fits) and model.name not in EXTENDING
 ]
 Read = Callable[..., dict[str, Any]]
 

@@ -37,8 +37,7 @@ class DDPM(TrainedModel, DrawsPictures):
 
     The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective. `objective`, a recipe of
     `ldm.diffusion.objective.Objective`, gives any path, weighting, timestep law and noise; what it leaves out is as in
-    CompVis' spelling, and what both say otherwise is refused (CFG08). `image_size` and `channels` are those of what
-    the network sees: pixels here, latents in `LatentDiffusion`.
+    CompVis' spelling, and what both say otherwise is refused (CFG08). `image_size` and `channels` are the network's.
 
     init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
     load_only_unet  take nothing but the UNet from `ckpt_path`
@@ -109,6 +108,9 @@ class DDPM(TrainedModel, DrawsPictures):
         """Where the weights of a new run come from."""
         return Start.of(self)
 
+    def side_unit(self) -> int:
+        return weights.side_unit(self.part_recipes())
+
     def training_plan(self) -> TrainingPlan:
         return weights.planned(self.part_recipes(), self.decide_training)
 
@@ -116,6 +118,7 @@ class DDPM(TrainedModel, DrawsPictures):
         """Take over the networks of `part_recipes`, and settle what of them trains."""
         self.assign(networks)
         self.settle_training()
+        self.train(self.training)  # Lightning goes on in the mode that it finds: frozen parts are in evaluation's
 
     def assign(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
@@ -191,19 +194,16 @@ class DDPM(TrainedModel, DrawsPictures):
                     measured = measure(self, x0.to(self.device), self.condition(batch, None, x0), draws, batch)
                     self.validation.add("_ema", *measured, batch["slot"] >= 0)
         metrics = self.validation.metrics(self.trainer.strategy.reduce)
-        # Equal on all ranks already; said so, or each of them is warned about.
-        self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)
+        self.log_dict({**metrics, "step": float(self.position.step)}, sync_dist=True)  # equal already, but checked for
 
 
 class LatentDiffusion(DDPM, ScalesLatents):
     """A diffusion model of an autoencoder's latents, conditioned on captions (Rombach et al. 2022, arXiv 2112.10752).
 
-    scale_factor   multiplies the first stage's latents so that they have about unit variance: one number, or one for
-                   each channel; `scale_by_std` measures it on the first batch instead
-    shift_factor   is subtracted from them before, likewise
+    scale_factor, shift_factor  the network sees scale (z - shift): numbers, or one for each channel; `scale_by_std`
+                   measures the scale on the first batch instead, for about unit variance
     cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
-    ucg_rate       share of captions replaced by the empty one in training, for classifier-free guidance (Ho & Salimans
-                   2022, arXiv 2207.12598)
+    ucg_rate       share of captions dropped in training, for guidance (Ho & Salimans 2022, arXiv 2207.12598)
     encoder_ucg_rate  {encoder: share of captions kept from it alone}, of those of `SD3Conditioner`: clip, open_clip, t5
     mask           for networks that inpaint: draws which part of a picture they have to make up
     """

@@ -1,13 +1,15 @@
 """Which weights a model starts from: each part's own, a whole checkpoint's, or none because that was asked for."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.families.edm_marks import is_edm
 from ldm.families.part_names import text_encoders
@@ -73,6 +75,14 @@ class Part:
         return {UNET: parts.unet, FIRST_STAGE: parts.first_stage, COND_STAGE: parts.cond_stage}.get(self.prefix, {})
 
 
+def side_unit(parts: Mapping[str, Part]) -> int:
+    """Pixels that sides have to be multiples of: a latent's times a patch's; 1 for a network that fills sides up."""
+    if not getattr(admitted(parts["UNet"].recipe["target"]), "cuts_patches", False):
+        return 1
+    built: list[Any] = [part.build_on_meta() for name, part in parts.items() if name in ("UNet", "first stage")]
+    return math.prod(int(getattr(part, "multiple", 1) * getattr(part, "downsampling", 1)) for part in built)
+
+
 def without_loss(recipe: Recipe) -> Recipe:
     """An autoencoder's recipe for use as a part, which has nothing to train it by."""
     params = {name: value for name, value in (recipe.get("params") or {}).items() if name != "lossconfig"}
@@ -127,7 +137,7 @@ class Start:
 def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
     MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds, or
-    of which no part takes anything."""
+    of which no part takes anything, and what `require_files` of a part says."""
     unnamed = [name for name, part in parts.items() if not part.weights_named()]
     if unnamed and not start.ckpt_path:
         raise _nameless(unnamed, parts)
@@ -136,6 +146,7 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
             sniff(path)
     checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
     fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
+    _require_files(parts.values())
     for name, part in parts.items():
         if part.hub_id and name not in fed:
             require_hub_id(part.hub_id)
@@ -147,6 +158,13 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
             raise _useless(parts, checkpoint)
         for name, state in fed.items():
             _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
+
+
+def _require_files(parts: Iterable[Part]) -> None:
+    """Raise the `Fault` of a part whose class wants files besides weights and says so, as `require_files(params)`."""
+    for part in parts:
+        if require := getattr(admitted(part.recipe["target"]), "require_files", None):
+            require(part.recipe.get("params") or {})
 
 
 def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Module]:

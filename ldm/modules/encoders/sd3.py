@@ -22,7 +22,7 @@ from ldm.modules.encoders.chunks import count_chunks
 from ldm.modules.encoders.clip import CLIP_L_CONFIG
 from ldm.modules.encoders.conditioner import EncoderSlice
 from ldm.modules.encoders.openclip import BIG_G, PADDING
-from ldm.modules.encoders.t5 import T5Text
+from ldm.modules.encoders.t5 import T5Text, vocabulary_folder
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import WHERE, CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
@@ -104,6 +104,12 @@ class SD3Conditioner(nn.Module):
         pooled = torch.cat([vector for _, vector in both], dim=-1)
         states = F.pad(states, (0, self.context_dim - states.shape[-1]))
         return Conditioning(torch.cat([states, self._of_t5(captions, states)], dim=1), pooled)
+
+    @staticmethod
+    def require_files(params: Mapping[str, Any]) -> None:
+        """Raise `Fault` MOD01 if an encoder of these arguments would find no vocabulary of T5's."""
+        if params.get("t5", PUBLISHED) is not None:
+            vocabulary_folder(params.get("tokenizer_3", SD3))
 
     def idle(self) -> list[nn.Module]:
         """Nothing: the vectors come from what lies beyond the states that are read."""

@@ -36,6 +36,7 @@ class MMDiT(nn.Module):
 
     accepts = "diffusers.SD3Transformer2DModel"
     library_modules = ("network",)
+    cuts_patches = True
 
     def __init__(
         self,

@@ -38,6 +38,14 @@ def test_the_unet_trains_the_first_stage_does_not_and_the_text_encoder_if_asked(
     assert {p.requires_grad for p in frozen.cond_stage_model.parameters()} == {False}
 
 
+def test_frozen_parts_are_in_evaluation_mode_as_soon_as_they_are_built() -> None:
+    """Lightning trains a model in the mode that it finds, and T5 has dropout."""
+    model = tiny_model(cond_stage_trainable=False)
+    model.configure_model()
+    assert model.training and model.model is not None and model.model.training
+    assert not any(part.training for part in (*model.cond_stage_model.modules(), *model.first_stage_model.modules()))
+
+
 def test_frozen_parts_stay_in_evaluation_mode(model: LatentDiffusion) -> None:
     model.train()
     assert model.model.training and not model.first_stage_model.training  # type: ignore[union-attr]

@@ -1,0 +1,132 @@
+"""Stable Diffusion 3 from the command line: trained, gone on with, previewed, cached, drawn from, small."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from support.runs import TINY, load, newest_run
+from support.sd3 import CLIP_G, CLIP_L, T5, VOCABULARY
+from support.sd3 import TINY as MMDIT
+from support.small import contents
+from torch import Tensor
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.sd3 import SD3Conditioner
+from ldm.modules.networks.mmdit import MMDiT
+from lun.sample.command import run as sample
+
+Lun = Callable[..., int]
+ENCODERS = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 8, "tokenizer_3": str(VOCABULARY)}
+PROMPTS = (
+    "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
+    "prompts: [red noise], log_images_kwargs: {ddim_steps: 2, unconditional_guidance_scale: 2.0}}}"
+)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Everything that `configs/models/sd35-medium.yaml` sets, at the smallest size."""
+    network = {**MMDIT, "qk_norm": "rms_norm", "dual_attention_layers": [0], "positions": "random"}
+    params: dict[str, Any] = {
+        "parameterization": "flow",
+        "linear_start": 1.0e-4,
+        "linear_end": 2.0e-2,
+        "scale_factor": 1.5305,
+        "shift_factor": 0.0609,
+        "cond_stage_trainable": False,
+        "encoder_ucg_rate": {"t5": 0.5},
+        "objective": {
+            "target": "ldm.diffusion.objective.Objective",
+            "params": {
+                "path": {
+                    "target": "ldm.diffusion.rectified_flow.RectifiedFlow",
+                    "params": {"sampling_shift": 3.0, "spacing": "linspace"},
+                }
+            },
+        },
+        "unet_config": {"target": "ldm.modules.networks.mmdit.MMDiT", "params": {"from_scratch": True, **network}},
+        "cond_stage_config": {
+            "target": "ldm.modules.encoders.sd3.SD3Conditioner",
+            "params": {"from_scratch": True, **ENCODERS},
+        },
+    }
+    base = yaml.safe_load(TINY.read_text("utf-8"))
+    base["model"]["params"] |= params
+    base["model"]["params"]["first_stage_config"]["params"]["ddconfig"]["quant_conv"] = False
+    (tmp_path / "sd3.yaml").write_text(yaml.safe_dump(base))
+    return tmp_path / "sd3.yaml"
+
+
+def line(small: Path, pictures: Path, logs: Path, steps: int) -> list[str]:
+    words = ["--base", str(small), "--data_root", str(pictures), "--logdir", str(logs), "-t"]
+    return [*words, f"lightning.trainer.max_steps={steps}", "model.params.scheduler_config.params.total_steps=9"]
+
+
+def test_a_run_trains_previews_and_goes_on_as_if_never_stopped(
+    lun: Lun, small: Path, pictures: Path, tmp_path: Path
+) -> None:
+    assert lun(*line(small, pictures, tmp_path / "whole", 4), base=False) == 0
+    assert lun(*line(small, pictures, tmp_path / "parts", 2), PROMPTS, base=False) == 0
+    run = newest_run(tmp_path / "parts")
+    assert list((run / "images/samples").glob("*.png"))
+    before = load(run / "checkpoints/last.ckpt")["state_dict"]
+    assert lun("-r", str(run), "-t", "lightning.trainer.max_steps=4", base=False) == 0
+    after, whole = (load(newest_run(tmp_path / name) / "checkpoints/last.ckpt") for name in ("parts", "whole"))
+    assert all(torch.equal(after["state_dict"][key], value) for key, value in whole["state_dict"].items())
+    moved = {key for key, value in before.items() if not torch.equal(after["state_dict"][key], value)}
+    assert "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight" in moved
+    table = "model.diffusion_model.pos_embed"
+    frozen = (table, "first_stage_model.", "text_encoders.")
+    assert table in before and not any(key.startswith(frozen) or "pos_embedpos" in key for key in moved)
+    out = tmp_path / "drawn"
+    assert sample([str(run), "red noise", "--steps", "2", "--scheduler", "euler", "-o", str(out)]) == 0
+    assert contents(out) == ["0000-42.png", "sheet.png"]
+
+
+def test_cached_captions_are_those_that_are_encoded_as_they_come(
+    lun: Lun, small: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[Tensor]] = {"false": [], "true": []}
+    calls: list[int] = []
+    forward, encode = MMDiT.forward, SD3Conditioner.forward
+    monkeypatch.setattr(SD3Conditioner, "forward", lambda self, captions: calls.append(1) or encode(self, captions))
+    for cache, kept in seen.items():
+        calls.clear()
+
+        def watched(self: MMDiT, x_t: Tensor, t: Tensor, cond: Conditioning, kept: Any = kept) -> Tensor:
+            kept.extend(part.clone() for part in (cond.context, cond.pooled, cond.place) if part is not None)
+            return forward(self, x_t, t, cond)
+
+        monkeypatch.setattr(MMDiT, "forward", watched)
+        words = [f"data.params.cache={cache}", "model.params.ucg_rate=0.3"]
+        assert lun(*line(small, pictures, tmp_path / cache, 3), *words, base=False) == 0
+        during = len(calls)
+    assert len(seen["true"]) == len(seen["false"]) == 9
+    for online, cached in zip(seen["false"], seen["true"], strict=True):
+        torch.testing.assert_close(cached, online)
+    assert during <= 5  # to fill the cache, and no more while training
+
+
+def test_sides_that_are_no_whole_patches_are_refused_before_anything_is_built(
+    lun: Lun, small: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = line(small, pictures, tmp_path / "logs", 1)
+    assert lun(*words, "data.params.train.params.size=10", base=False) == 2
+    assert "sides of 10 pixels cannot be cut into patches" in capsys.readouterr().err
+    assert lun(*words, "data.params.train.params.size=10", "--check", base=False) == 2
+
+
+def test_a_vocabulary_that_is_not_there_is_named_at_the_plan(
+    lun: Lun, small: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        *line(small, pictures, tmp_path / "logs", 1),
+        f"model.params.cond_stage_config.params.tokenizer_3={tmp_path}",
+    ]
+    planned = [word for word in words if word != "-t"]
+    assert lun(*planned, base=False) == 4
+    assert "tokenizer_3/tokenizer.json" in capsys.readouterr().err
+    assert lun(*planned, "--check", base=False) == 0
