@@ -17,10 +17,10 @@ from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
+from lun.data.order.picture_sides import require_sides
 from lun.run.build_model import build_model
 from lun.run.length import Length, known_length
 from lun.run.lightning_trainer import build_callbacks
-from lun.run.picture_sides import require_sides
 from lun.run.rate import rate_of
 from lun.run.resolved import resolve, window_of
 from lun.run.settings import Settings
@@ -57,7 +57,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     data = faults.collect(lambda: _data(config["data"]))
     model = faults.collect(lambda: _model(config))
     if model is not None:
-        faults.collect(lambda: require_sides(model, config["data"]))
+        faults.collect(lambda: require_sides(model.side_unit(), config["data"]))
     faults.raise_all()
     tell_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None

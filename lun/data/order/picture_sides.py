@@ -4,12 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ldm.errors import Fault
-from ldm.models.base import TrainedModel
 
 
-def require_sides(model: TrainedModel, data: Mapping[str, Any]) -> None:
-    """Raise `Fault` CFG08 for a size in the `data` section that the model's network cannot cut into whole patches."""
-    unit = model.side_unit()
+def require_sides(unit: int, data: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for a size in the `data` section whose sides are no multiples of `unit` pixels."""
     for where, side in _sides(data.get("params") or {}, "data.params") if unit > 1 else ():
         if side % unit:
             raise Fault(

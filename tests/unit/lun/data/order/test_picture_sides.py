@@ -5,18 +5,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import Fault
-from ldm.models.base import TrainedModel
-from lun.run.picture_sides import require_sides
-
-
-class Patched(TrainedModel):
-    def __init__(self, unit: int) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def side_unit(self) -> int:
-        return self.unit
-
+from lun.data.order.picture_sides import require_sides
 
 LOCAL: dict[str, Any] = {"target": "lun.data.local.Local", "params": {"size": 520}}
 SETS = {"sets": {"photos": {"params": {"size": 512}}, "scans": {"params": {"size": 520}}}}
@@ -34,13 +23,13 @@ SETS = {"sets": {"photos": {"params": {"size": 512}}, "scans": {"params": {"size
 )
 def test_a_side_that_is_no_multiple_is_refused(params: dict[str, Any], where: str, fix: str) -> None:
     with pytest.raises(Fault) as caught:
-        require_sides(Patched(16), {"params": params})
+        require_sides(16, {"params": params})
     assert (caught.value.id, caught.value.where) == ("CFG08", f"data.params.{where}")
     assert caught.value.fix == f"data.params.{where}{fix}"
-    require_sides(Patched(1), {"params": params})
+    require_sides(1, {"params": params})
 
 
 def test_what_fits_or_is_not_known_passes() -> None:
     buckets = {"resolutions": [512]}
     for params in ({"train": {"params": {"size": 512}}}, {"train": {}}, {"train": LOCAL, "buckets": buckets}, {}):
-        require_sides(Patched(16), {"params": params})
+        require_sides(16, {"params": params})
