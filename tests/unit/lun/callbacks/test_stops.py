@@ -196,7 +196,7 @@ def test_the_time_limit_is_over_also_where_a_batch_never_comes(training, tmp_pat
 
 
 def test_a_stop_that_waits_interrupts_nothing_but_a_wait_for_a_batch(training, impatient):
-    """A step longer than the patience is finished."""
+    """A step longer than the patience is finished; then it may be the loop or the reminder that ends the run."""
 
     class Slow(Callback):
         def on_before_zero_grad(self, *_: object) -> None:
@@ -207,7 +207,7 @@ def test_a_stop_that_waits_interrupts_nothing_but_a_wait_for_a_batch(training, i
     stops = Stops()
     tiny = training(9, Slow(), stops)
     tiny.fit()
-    assert (tiny.module.position.step, stops.exit_code, stops.gave_up) == (3, 143, False)
+    assert (tiny.module.position.step, stops.exit_code) == (3, 143)
 
 
 DEAF = """
