@@ -92,7 +92,8 @@ def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
     home = definition(target)
     ours = home.startswith(tuple(f"{name}." for name in PROJECT))
     if home.startswith(NETWORKS):
-        return (ValueError, ArithmeticError, LookupError, RuntimeError)  # layers of sizes that no layer can have
+        # layers of sizes that no layer can have; null, which a library takes and then reckons with
+        return (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
     if ours:
         return (ValueError, ArithmeticError)
     return (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, AssertionError, NotImplementedError)

@@ -1,8 +1,9 @@
 """Optimizer, schedule and EMA built on a single number, so that what they refuse is known before a file is written."""
 
+import io
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from typing import Any, cast
 
@@ -143,10 +144,11 @@ def _is_cheap(recipe: Recipe) -> bool:
 
 @contextmanager
 def _in_silence(level: int = logging.WARNING) -> Iterator[None]:
-    """What is said now would be said again when they are built in earnest."""
+    """What is said now, some optimizers print it, would be said again when they are built in earnest."""
     before = logging.root.manager.disable
     logging.disable(level)
     try:
-        yield
+        with redirect_stdout(io.StringIO()):
+            yield
     finally:
         logging.disable(before)

@@ -41,6 +41,11 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
 SHELLS_OWN = ("export ", "if ")
 
 
+def smaller(words: list[str]) -> list[str]:
+    """What `SMALLER` adds to a command; training takes no number of steps by that name."""
+    return [more for word in words if not (word == "FILE" and "main.py" in words) for more in SMALLER.get(word, [])]
+
+
 class Shop:
     """A desk to type commands at, and stand-ins for what this machine has not."""
 
@@ -51,7 +56,7 @@ class Shop:
 
     def python(self, words: list[str]) -> None:
         """`python main.py` or `python -m lun.X`: the command's own `run` with these words."""
-        words = [*words, *(more for word in words for more in SMALLER.get(word, []))]
+        words = [*words, *smaller(words)]
         name = f"{words[1]}.command" if words[0] == "-m" else "lun.trainer"
         given = words[2:] if words[0] == "-m" else words[1:]
         self.desk.lay("kohya" in given)
@@ -230,7 +235,7 @@ def test_a_reader_types_the_commands_of_the_program_in_a_shell(shop: Shop, tmp_p
         words = command.words
         if words[1] == "main.py":
             words = [word for word in words if word != "-t" or OWN & set(words)] + shop.from_the_hub(words)
-        words += [more for word in command.words for more in SMALLER.get(word, [])]
+        words += smaller(command.words)
         line = f"source .venv/bin/activate && {shlex.join(words)}"
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
         missing = "bitsandbytes" in done.stderr and find_spec("bitsandbytes") is None

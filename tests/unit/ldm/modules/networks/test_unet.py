@@ -17,6 +17,7 @@ from ldm.errors import Fault
 from ldm.files.write import write_safetensors
 from ldm.keys.split_checkpoint import UNET
 from ldm.modules.networks.unet import UNet
+from ldm.util import instantiate_from_config
 
 TINY: dict[str, Any] = {
     "sample_size": 8,
@@ -183,3 +184,11 @@ def test_a_folders_settings_give_way_to_the_configs(tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "config.json").read_text())
     assert stored["dropout"] == 0.0
     assert UNet(ckpt_path=str(tmp_path), dropout=0.25).network.config.dropout == 0.25
+
+
+def test_null_in_the_place_of_a_number_is_a_fault_and_no_error_of_the_library() -> None:
+    with pytest.raises(Fault, match="UNet cannot be built") as fault:
+        instantiate_from_config(
+            {"target": "ldm.modules.networks.unet.UNet", "params": TINY | {"norm_num_groups": None}}
+        )
+    assert fault.value.id == "CFG08"
