@@ -206,6 +206,7 @@ NO_PARTS: Mapping[str, str] = {
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.models.diffusion.network_holder.DiffusionWrapper": "the place of a network on disk",
+    "ldm.modules.networks.library_network.LibraryNetwork": "what networks of diffusers have in common",
     "ldm.modules.networks.patches.PlacedPatches": "a layer of the network, which has its parameters",
     "ldm.modules.encoders.sd3.ProjectedCLIP": "a part of the conditioner, which has its parameters",
     "ldm.modules.encoders.t5.T5Text": "a part of the conditioner, which has its parameters",

@@ -47,6 +47,7 @@ COVERED_BY = {
     "ldm.modules.encoders.tokenizer_files": "tests/parity/test_exports.py",
     "ldm.modules.encoders.tokens": "tests/unit/ldm/modules/encoders/test_clip.py",
     "ldm.modules.losses.vgg": "tests/unit/ldm/modules/losses/test_lpips.py",
+    "ldm.modules.networks.library_network": "tests/unit/ldm/modules/networks/test_unet.py",
     "ldm.modules.networks.patches": "tests/unit/ldm/modules/networks/test_mmdit.py",
     "ldm.plain_yaml": "tests/unit/ldm/test_plain.py",
     "ldm.shell": "tests/unit/lun/cli/test_pasted.py",

@@ -11,17 +11,15 @@ from torch import Tensor, nn
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
-from ldm.files.load import load_part
 from ldm.files.state import State
-from ldm.files.weights_location import architecture, find_source, require_one_start
 from ldm.keys.mmdit import POSITIONS, mmdit_table
-from ldm.keys.split_checkpoint import UNET, part_of
-from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.keys.table import KeyTable
+from ldm.modules.meta_init import is_meta_init
+from ldm.modules.networks.library_network import LibraryNetwork
 from ldm.modules.networks.patches import PlacedPatches
-from ldm.modules.networks.unet import refuse_unknown
 
 
-class MMDiT(nn.Module):
+class MMDiT(LibraryNetwork):
     """`network(x_t, clock, cond)` over `diffusers.SD3Transformer2DModel`, whose arguments `config` takes.
 
     Text and picture go through one stack of blocks and attend to each other (Esser et al. 2024, arXiv 2403.03206). All
@@ -35,7 +33,6 @@ class MMDiT(nn.Module):
     """
 
     accepts = "diffusers.SD3Transformer2DModel"
-    library_modules = ("network",)
     cuts_patches = True
 
     def __init__(
@@ -46,23 +43,18 @@ class MMDiT(nn.Module):
         positions: Literal["centre", "random"] = "centre",
         **config: Any,
     ) -> None:
-        super().__init__()
-        refuse_unknown(SD3Transformer2DModel, config)
-        require_one_start(from_scratch, ckpt_path)
-        source = find_source(ckpt_path, "transformer") if ckpt_path and not is_meta_init() else None
-        stored = source.config if source else architecture(ckpt_path, "transformer") if ckpt_path else {}
-        self.from_scratch = from_scratch
-        self.loaded_from: str | None = None
+        super().__init__(
+            SD3Transformer2DModel, "transformer", _table, from_scratch, ckpt_path, gradient_checkpointing, config
+        )
         self.positions = positions
-        with meta_init() if source else nullcontext():
-            self.network = _build(config, stored)
         self.multiple = int(self.network.config.patch_size)
-        self.table = mmdit_table(self.network.state_dict(), attribute="network")
-        if source:
-            load_part(self, part_of(source.read(), UNET), source=str(ckpt_path))
-            self.loaded_from = ckpt_path
-        if gradient_checkpointing:
-            self.network.enable_gradient_checkpointing()
+
+    def build(self, library: Any, config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:
+        # The table of positions is as large as a network: without memory it is made only when no file brings it.
+        with torch.device("meta") if is_meta_init() else nullcontext():
+            network = super().build(library, config, stored)
+            network.pos_embed = PlacedPatches(network.pos_embed)
+        return network
 
     def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
         """The network's prediction: (b, out_channels, h, w).
@@ -99,20 +91,6 @@ class MMDiT(nn.Module):
         patches: PlacedPatches = self.network.pos_embed
         return {own: patches.table(device)} if own in names else {}
 
-    def to_disk(self, state: State) -> State:
-        """This module's keys to the published ones (`joint_blocks.0...`), without `model.diffusion_model.`."""
-        return self.table.to_disk(state)
 
-    def from_disk(self, state: State) -> State:
-        """The published keys, diffusers' or this module's own to this module's own."""
-        return self.table.from_disk(state)
-
-
-def _build(config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:  # the library's class is opaque to mypy
-    # The table of positions is as large as a network: without memory it is made only when no file brings it.
-    with torch.device("meta") if is_meta_init() else nullcontext():
-        network: Any = (
-            SD3Transformer2DModel.from_config({**stored, **config}) if stored else SD3Transformer2DModel(**config)
-        )
-        network.pos_embed = PlacedPatches(network.pos_embed)
-    return network
+def _table(network: State) -> KeyTable:
+    return mmdit_table(network, attribute="network")

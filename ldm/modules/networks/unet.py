@@ -1,26 +1,20 @@
 """diffusers' UNet behind the project's calling convention, with weights from and to any Stable Diffusion layout."""
 
-import inspect
-from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from diffusers import UNet2DConditionModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
-from ldm.files.load import load_part
 from ldm.files.state import State
-from ldm.files.weights_location import architecture, find_source, require_one_start
-from ldm.keys.split_checkpoint import UNET, part_of
 from ldm.keys.table import KeyTable
 from ldm.keys.unet import compvis_unet_names
-from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.modules.networks.library_network import LibraryNetwork
 
 
-class UNet(nn.Module):
+class UNet(LibraryNetwork):
     """`network(x_t, clock, cond)` over `diffusers.UNet2DConditionModel`, whose arguments `config` takes.
 
     ckpt_path               a diffusers folder (its config.json counts where `config` is silent), a pipeline's folder,
@@ -29,7 +23,6 @@ class UNet(nn.Module):
     """
 
     accepts = "diffusers.UNet2DConditionModel"
-    library_modules = ("network",)
 
     def __init__(
         self,
@@ -38,22 +31,8 @@ class UNet(nn.Module):
         gradient_checkpointing: bool = False,
         **config: Any,
     ) -> None:
-        super().__init__()
-        refuse_unknown(UNet2DConditionModel, config)
-        require_one_start(from_scratch, ckpt_path)
-        source = find_source(ckpt_path, "unet") if ckpt_path and not is_meta_init() else None
-        stored = source.config if source else architecture(ckpt_path, "unet") if ckpt_path else {}
-        self.from_scratch = from_scratch
-        self.loaded_from: str | None = None
-        with meta_init() if source else nullcontext():
-            self.network = _build(config, stored)
-        self.table = KeyTable(compvis_unet_names(self.network.state_dict()), attribute="network")
+        super().__init__(UNet2DConditionModel, "unet", _table, from_scratch, ckpt_path, gradient_checkpointing, config)
         self.attends = any(".attn2." in key for key in self.network.state_dict())
-        if source:
-            load_part(self, part_of(source.read(), UNET), source=str(ckpt_path))
-            self.loaded_from = ckpt_path
-        if gradient_checkpointing:
-            self.network.enable_gradient_checkpointing()
 
     def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
         """The network's prediction: (b, out_channels, h, w).
@@ -74,28 +53,6 @@ class UNet(nn.Module):
         x = x_t if cond.concat is None else torch.cat([x_t, cond.concat], dim=1)
         return self.network(x, t, encoder_hidden_states=cond.context, added_cond_kwargs=added, return_dict=False)[0]
 
-    def to_disk(self, state: State) -> State:
-        """This module's keys to CompVis' (`input_blocks.0.0.weight`), without `model.diffusion_model.`."""
-        return self.table.to_disk(state)
 
-    def from_disk(self, state: State) -> State:
-        """CompVis' keys, diffusers' or this module's own to this module's own."""
-        return self.table.from_disk(state)
-
-
-def _build(config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:  # the library's class is opaque to mypy
-    if stored:
-        return UNet2DConditionModel.from_config({**stored, **config})
-    return UNet2DConditionModel(**config)
-
-
-def refuse_unknown(library: type, config: Mapping[str, Any]) -> None:
-    """Raise `Fault` CFG03 for a setting that the library's network does not take."""
-    known = inspect.signature(library).parameters
-    if unknown := [name for name in config if name not in known]:
-        raise Fault(
-            "CFG03",
-            f"unknown setting {unknown[0]}",
-            where="model.params.unet_config.params",
-            why=f"diffusers.{library.__name__} takes: {', '.join(known)}",
-        )
+def _table(network: State) -> KeyTable:
+    return KeyTable(compvis_unet_names(network), attribute="network")
