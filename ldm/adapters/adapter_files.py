@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ldm.adapters.arithmetic import require_known
+from ldm.adapters.file_places import Names, placed, taken
 from ldm.errors import Fault
 from ldm.files.state import State
 
@@ -25,39 +26,46 @@ ENDS = (
 AROUND = ("base_model.model.", "module.")
 
 
-def to_file(layers: Layers, names: Mapping[str, str], layout: Layout, dtype: torch.dtype | None) -> State:
+def to_file(layers: Layers, names: Names, layout: Layout, dtype: torch.dtype | None) -> State:
     """The tensors of a file. An alpha stays in fp32, which half would round.
 
-    names  {layer's name in rules: its key in files of this layout}
+    names  of files of this layout
     Raises `Fault` MOD03 for kinds that the readers of a layout do not take for what they are.
     """
     state: State = {}
-    for layer, tensors in layers.items():
-        own = dict(tensors) if layout == "kohya" else _as_diffusers(layer, tensors)
+    for key, tensors in placed(layers, names).items():
+        own = tensors if layout == "kohya" else _as_diffusers(key, tensors)
         for name, tensor in own.items():
             kept = dtype is None or name == "alpha"
-            state[f"{names[layer]}.{name}"] = tensor.detach() if kept else tensor.detach().to(dtype)
+            state[f"{key}.{name}"] = tensor.detach() if kept else tensor.detach().to(dtype)
     return state
 
 
-def from_file(state: State, names: Mapping[str, str], source: str) -> dict[str, dict[str, Tensor]]:
+def from_file(state: State, names: Mapping[str, Names], source: str) -> dict[str, dict[str, Tensor]]:
     """The adapters of a file by layer. Without an alpha the scale is 1, as all readers have it.
 
-    names  {key of a layer in files: its name in rules}
-    Raises `Fault` MOD03 for a tensor whose layer the model does not have, or of a kind that is not known.
+    names  {key of a layer in files: the layer, or those whose weights files have as one}
+    Raises `Fault` MOD03 for a tensor whose layer the model does not have, of a kind that is not known, or a second one
+    of the same layer.
     """
-    layers: dict[str, dict[str, Tensor]] = {}
+    by_key: dict[str, dict[str, Tensor]] = {}
     strange: list[str] = []
     for full, tensor in state.items():
         key, end = _parted(full)
         if key in names:
-            layers.setdefault(names[key], {})[OTHER_ENDS.get(end, end)] = tensor
+            by_key.setdefault(key, {})[OTHER_ENDS.get(end, end)] = tensor
         else:
             strange.append(full)
-    if strange or not layers:
+    if strange or not by_key:
         raise _strange(strange, len(state), source)
-    for layer, tensors in layers.items():
-        require_known(tensors, f"{layer} in {source}")
+    layers: dict[str, dict[str, Tensor]] = {}
+    for key, tensors in by_key.items():
+        require_known(tensors, f"{key} in {source}")
+        for layer, place in names[key].items():
+            if layer in layers:
+                what = f"{source} holds two adapters of {layer}"
+                raise Fault("MOD03", what, why=f"one of them is {key}", fix="leave one of them out")
+            layers[layer] = taken(tensors, layer, place)
     return layers
 
 

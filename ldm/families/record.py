@@ -171,8 +171,9 @@ class AdapterNames:
     version       of the base, by which programs offer an adapter for it
     version_of_v  of bases that predict v, where it is another
     encoders      prefix of each text encoder's layers
-    compvis       the network's layers have CompVis' names, where readers expect these, else diffusers'
+    compvis       the network's layers have single files' names, where readers expect these, else diffusers'
     is_v2         the flag by which Stable Diffusion 2 is known
+    network       the first word of diffusers' names of the network's layers
     """
 
     version: str
@@ -180,6 +181,7 @@ class AdapterNames:
     version_of_v: str = ""
     compvis: bool = False
     is_v2: bool = False
+    network: str = "unet"
 
 
 Conditioner = Callable[[State, Sequence[Mapping[str, Any]], Unconditional | None], Recipe]

@@ -13,7 +13,7 @@ from ldm.diffusion.objective import Objective
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.families.facts import Facts, Unconditional
 from ldm.families.flow_marks import FLOW
-from ldm.families.record import Denoiser, Family, Guess, Latent, PipelineLayout, Spec, Variant
+from ldm.families.record import AdapterNames, Denoiser, Family, Guess, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import T5, Clip
 from ldm.families.text_encoders import Encoder
 from ldm.files.state import State
@@ -214,4 +214,5 @@ SD3 = Family(
     objective=objective,
     guess=Guess(FLOW, shift=SHIFT),
     pipeline=PipelineLayout("StableDiffusion3", EULER, lambda unconditional: {}, euler),
+    adapters=AdapterNames("sd3", ("lora_te1", "lora_te2", "lora_te3"), compvis=True, network="transformer"),
 )

@@ -1,13 +1,15 @@
-"""The networks of Stable Diffusion 1.x and XL at the smallest size, with adapters that have learnt something."""
+"""The networks of Stable Diffusion 1.x, XL and 3 at the smallest size, with adapters that have learnt something."""
 
 from typing import Any
 
 import torch
+from support.sd3 import tiny_conditioner, tiny_mmdit
 from torch import nn
 
 from ldm.adapters import Adapters
 from ldm.families.record import Family
 from ldm.families.sd1 import SD1
+from ldm.families.sd3 import SD3
 from ldm.families.sdxl import SDXL
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.encoders.sdxl import SDXLConditioner
@@ -38,7 +40,18 @@ TOLD = {
     "use_linear_projection": True,
     "cross_attention_dim": 16,
 }
-FAMILIES: dict[str, Family] = {"SD 1.x": SD1, "SDXL": SDXL}
+FAMILIES: dict[str, Family] = {"SD 1.x": SD1, "SDXL": SDXL, "SD 3": SD3}
+OF_UNETS = ("unet.*attn1.*", "unet.*conv1", "unet.*proj_in", "unet.*time_emb_proj", "text_encoder*self_attn.*")
+MATCHES: dict[str, tuple[str, ...]] = {
+    "SD 1.x": OF_UNETS,
+    "SDXL": OF_UNETS,
+    "SD 3": (
+        *("unet.*attn*.to_q", "unet.*attn*.to_v", "unet.*attn.add_k_proj", "unet.norm_out.linear"),
+        *("unet.transformer_blocks.2.norm1_context.linear", "unet.pos_embed.proj", "unet.*ff.net.2"),
+        *("text_encoder.*v_proj", "text_encoder_2.*v_proj"),
+    ),
+}
+"""Layers of each kind that files tell apart."""
 
 
 def tiny_networks(family: str) -> dict[str, nn.Module]:
@@ -47,6 +60,8 @@ def tiny_networks(family: str) -> dict[str, nn.Module]:
     if family == "SD 1.x":
         encoder: nn.Module = FrozenCLIPEmbedder(from_scratch=True, config=CLIP)
         return {"unet": UNet(from_scratch=True, **SHAPE), "text_encoder": encoder}
+    if family == "SD 3":
+        return {"unet": tiny_mmdit("medium 3.5"), "text_encoder": tiny_conditioner()}
     encoder = SDXLConditioner(clip=CLIP, open_clip=CLIP, from_scratch=True)
     return {"unet": UNet(from_scratch=True, **SHAPE | TOLD), "text_encoder": encoder}
 

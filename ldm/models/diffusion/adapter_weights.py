@@ -67,7 +67,7 @@ class TrainedAdapters:
         """Into a .safetensors file; `metadata` is what the run says of itself. Raises as `to_file` and writing do."""
         assert self.family.adapters is not None
         kohya = layout == "kohya"
-        names = kohya_names(self.networks, self.family.adapters) if kohya else diffusers_names(self.networks)
+        names = (kohya_names if kohya else diffusers_names)(self.networks, self.family.adapters)
         state = to_file(self.layers, names, layout, dtype)
         if bad := next((key for key, value in state.items() if not bool(value.isfinite().all())), None):
             raise Fault("MOD02", "the adapter holds NaN or infinite numbers", where=bad, why="training diverged")

@@ -75,7 +75,10 @@ def test_an_adapter_at_another_strength_is_that_much_of_its_change(kind: str) ->
 
 def test_a_dora_is_not_summed_since_its_base_is_needed() -> None:
     tensors, shape = tensors_of("DoRA", "linear")
-    for attempt in (lambda: join([(tensors, 0.5)], "a"), lambda: approximate_adapters([(tensors, 1)], shape, ALL, None, "a")):
+    for attempt in (
+        lambda: join([(tensors, 0.5)], "a"),
+        lambda: approximate_adapters([(tensors, 1)], shape, ALL, None, "a"),
+    ):
         with pytest.raises(Fault, match="MOD03") as caught:
             attempt()
         assert "extract" in caught.value.fix

@@ -46,7 +46,7 @@ def files(folder: Path, kind: str) -> tuple[torch.Tensor, Path, Path]:
         own = {name: tensors for name, tensors in layers.items() if word in name}
         names = kohya_names(networks, SD1.adapters)
         if kind == "LoRA" and word == "attn1":
-            write_safetensors(path, to_file(own, diffusers_names(networks), "diffusers", None))
+            write_safetensors(path, to_file(own, diffusers_names(networks, SD1.adapters), "diffusers", None))
         else:
             write_safetensors(path, to_file(own, names, "kohya", None))
     return computed(model), *paths
