@@ -56,6 +56,7 @@ class _Shipped:
 
     rank        of each, by its place
     stands_on   what each extends, directly or not, by its place
+    layers      by rank; one that a layer of a lower rank extends comes directly below that one
     """
 
     def __init__(self, layers: Iterable[Layer]) -> None:
@@ -65,10 +66,16 @@ class _Shipped:
         for place, layer in given.items():  # each comes after those that it extends
             further = (self.stands_on.get(below, frozenset()) for below in layer.extends)
             self.stands_on[place] = frozenset(layer.extends).union(*further)
+        self.lowest, self.highest = dict(self.rank), dict(self.rank)
+        for place, stood_on in self.stands_on.items():
+            for below in stood_on & self.rank.keys():
+                self.lowest[below] = min(self.lowest[below], self.rank[place])
+                self.highest[place] = max(self.highest[place], self.rank[below])
         self.layers = sorted(given.values(), key=self._key)
 
-    def _key(self, layer: Layer) -> tuple[int, int, str]:
-        return self.rank[layer.place], len(self.stands_on[layer.place]), layer.place.stem
+    def _key(self, layer: Layer) -> tuple[int, int, int, str]:
+        place = layer.place
+        return self.lowest[place], self.highest[place], len(self.stands_on[place]), place.stem
 
     def pairs(self) -> Iterator[tuple[Layer, Layer]]:
         """The layers of one rank of which neither stands on the other."""

@@ -14,6 +14,7 @@ from lun.config.reading.layers import merged
 from lun.config.reading.load_layers import load_layers
 from lun.config.reading.order import in_order
 from lun.config.reading.presets import Preset, presets
+from lun.config.reading.yaml_files import HOME
 
 PRESETS = presets()
 MODELS = [preset for preset in PRESETS if preset.group == "models"]
@@ -115,6 +116,22 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]
 )
 def test_what_does_not_go_together_is_told_by_name(names: tuple[str, ...], told: str) -> None:
     assert told in refused(*names) and told in refused(*names[::-1])
+
+
+def test_every_shipped_file_lies_over_those_that_it_extends() -> None:
+    files = sorted((HOME / "configs").glob("*/*.yaml"))
+    for file in files:
+        layers = in_order(extends.expanded([str(file)]))
+        places = [layer.place for layer in layers]
+        assert places[-1] == file.resolve()
+        assert all(places.index(below) < places.index(layer.place) for layer in layers for below in layer.extends)
+    assert len(files) > 40
+
+
+def test_a_model_has_the_last_word_on_the_option_that_it_extends() -> None:
+    objective = load_layers(["sd3-medium", "bf16"]).config["model"]["params"]["objective"]["params"]
+    assert objective["path"]["params"]["sampling_shift"] == 3.0
+    assert objective["timesteps"]["target"] == "ldm.diffusion.timesteps.Shifted"
 
 
 def test_overlays_before_a_model_are_laid_over_it() -> None:
