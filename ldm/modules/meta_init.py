@@ -1,11 +1,16 @@
 """Networks whose weights come from elsewhere: built without memory for them and without reading or drawing any."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
+
+FILLING = {"constant_", "fill_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_", "zero_"}
+"""Functions of tensors and of `torch.nn.init` that initialisers end in: by name, for transformers replaces some."""
 
 
 @contextmanager
@@ -17,9 +22,26 @@ def meta_init() -> Iterator[None]:
     """
     hook = register_module_parameter_registration_hook(_without_memory)  # type: ignore[arg-type]  # may replace
     try:
-        yield
+        with _WithoutValues():
+            yield
     finally:
         hook.remove()
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Leaves out what would fill a tensor without memory: nothing is drawn there, but finding that out costs as much."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func.__name__ in FILLING and (tensor := args[0] if args else named["tensor"]).is_meta:
+            return tensor
+        return func(*args, **named)
 
 
 def is_meta_init() -> bool:

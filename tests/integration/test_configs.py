@@ -1,7 +1,7 @@
 """Every config that is shipped is without faults, over every model that it claims to fit."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ LAYERED = [
     for model in MODELS
     if preset.group != "models" and (not preset.fits or model.name in preset.fits) and model.name not in EXTENDING
 ]
+NETWORKS = ("sd15", "sd3-medium")
+"""One model for each network that is shipped: what a preset changes in a network, it meets there."""
 Read = Callable[..., dict[str, Any]]
 
 
@@ -74,7 +76,19 @@ def test_a_model_is_a_whole_config_by_its_name(model: str, capsys: pytest.Captur
     assert has_no_faults(capsys, model)
 
 
-@pytest.mark.parametrize(("model", "preset"), LAYERED, ids=lambda preset: preset.name)
+def layered() -> Iterator[Any]:
+    """Each preset over each network and over one more model, another one from preset to preset; `slow` over the rest."""
+    others = {
+        preset: [model for model, layer in LAYERED if layer == preset and model.name not in NETWORKS]
+        for _, preset in LAYERED
+    }
+    for model, preset in LAYERED:
+        among = others[preset]
+        first = model.name in NETWORKS or model == among[PRESETS.index(preset) % len(among)]
+        yield pytest.param(model, preset, id=f"{model.name}-{preset.name}", marks=() if first else (pytest.mark.slow,))
+
+
+@pytest.mark.parametrize(("model", "preset"), layered())
 def test_a_preset_fits_the_model(model: Preset, preset: Preset, capsys: pytest.CaptureFixture[str]) -> None:
     assert has_no_faults(capsys, model.name, preset.name)
 

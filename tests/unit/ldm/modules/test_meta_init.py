@@ -38,6 +38,16 @@ def test_no_random_number_is_drawn_for_weights_that_come_from_elsewhere() -> Non
     assert torch.equal(torch.rand(1), expected)
 
 
+def test_no_initialiser_is_run_on_what_has_no_memory_but_on_what_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    monkeypatch.setattr(nn.init, "_no_grad_uniform_", lambda tensor, *_: ran.append(tensor.is_meta))
+    with meta_init():
+        nn.Linear(3, 2)
+        nn.init.uniform_(torch.empty(3))
+        assert nn.init.constant_(torch.empty(3), 2.0).tolist() == [2.0, 2.0, 2.0]
+    assert ran == [False]
+
+
 def test_memory_comes_with_the_same_shapes_and_freezing() -> None:
     with meta_init():
         module = Counting()
