@@ -29,7 +29,7 @@ def meta_init() -> Iterator[None]:
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Leaves out what would fill a tensor without memory: nothing is drawn there, but finding that out costs as much."""
+    """Leaves out what would fill a tensor without memory: nothing is drawn there, but finding out costs as much."""
 
     def __torch_function__(
         self,

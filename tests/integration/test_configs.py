@@ -77,7 +77,7 @@ def test_a_model_is_a_whole_config_by_its_name(model: str, capsys: pytest.Captur
 
 
 def layered() -> Iterator[Any]:
-    """Each preset over each network and over one more model, another one from preset to preset; `slow` over the rest."""
+    """Each preset over each network and one more model, another from preset to preset; `slow` over the rest."""
     others = {
         preset: [model for model, layer in LAYERED if layer == preset and model.name not in NETWORKS]
         for _, preset in LAYERED

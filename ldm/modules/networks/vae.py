@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 
+MOST_BLOCKS = 100
+"""Blocks of a level: far more than any autoencoder has, and few enough to be built before memory is spent."""
+
 
 class DDConfig(TypedDict):
     """The shape of an autoencoder, in CompVis' words.
@@ -46,6 +49,7 @@ def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
     _require(ddconfig, "attn_resolutions", not set(attended) & set(sides), "[]: only the middle block attends")
     _require(ddconfig, "ch_mult", levels > 0 and ddconfig["ch_mult"][0] == 1, "a list that begins with 1")
     _require(ddconfig, "ch", ddconfig["ch"] % 32 == 0, "a multiple of 32, the number of normalised groups")
+    _require(ddconfig, "num_res_blocks", 0 < ddconfig["num_res_blocks"] <= MOST_BLOCKS, f"1 to {MOST_BLOCKS}")
     _require(ddconfig, "z_channels", ddconfig["z_channels"] == embed_dim, f"{embed_dim}, as embed_dim")
     return {
         "in_channels": ddconfig["in_channels"],
@@ -65,8 +69,13 @@ def build_autoencoder(config: Mapping[str, Any]) -> Any:
     """The library's network (its class is opaque to type checkers) for what `library_config` gave.
 
     Convolutions that it goes without are modules that do nothing, so that it is called like one that has them.
+    `Fault` CFG08 for sizes that no network can have, against which the library and torch raise whatever they like.
     """
-    network: Any = AutoencoderKL(**config)
+    try:
+        network: Any = AutoencoderKL(**config)
+    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:
+        why = str(error).partition("\n")[0]  # torch tells its own stack after it
+        raise Fault("CFG08", "the autoencoder that ddconfig describes cannot be built", why=why) from error
     for name in ("quant_conv", "post_quant_conv"):
         if getattr(network, name) is None:
             setattr(network, name, nn.Identity())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import Fault
-from ldm.modules.networks.vae import library_config
+from ldm.modules.networks.vae import build_autoencoder, library_config
 
 DDCONFIG: dict[str, Any] = {
     "double_z": True,
@@ -54,3 +54,13 @@ def test_a_missing_key_is_named() -> None:
     shorter = {key: value for key, value in DDCONFIG.items() if key != "ch_mult"}
     with pytest.raises(Fault, match="missing setting ch_mult"):
         library_config(shorter, embed_dim=4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [2**70, 2**62, -1, 0])
+@pytest.mark.parametrize("key", ["in_channels", "out_ch", "num_res_blocks", "ch"])
+def test_sizes_that_no_network_has_are_a_fault_and_no_error_of_torch(key: str, size: Any) -> None:
+    ddconfig: Any = DDCONFIG | {"ch": 32, "ch_mult": [1, 1], key: size}
+    try:
+        build_autoencoder(library_config(ddconfig, embed_dim=4))
+    except Fault as fault:
+        assert len(f"{fault.what}{fault.why}") < 500
