@@ -44,6 +44,7 @@ TARGETS = {
         "ldm.diffusion.weighting.MinSNR",
         "ldm.diffusion.weighting.SoftMinSNR",
         "ldm.diffusion.weighting.P2",
+        "ldm.diffusion.weighting.Uncertainty",
         "ldm.diffusion.noise.Offset",
         "ldm.diffusion.noise.Pyramid",
         "ldm.diffusion.timesteps.Range",

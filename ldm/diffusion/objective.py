@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
@@ -51,7 +52,7 @@ class Objective(nn.Module):
     prediction  what the network's output means
     timesteps   law of t
     noise       law of the noise
-    weighting   weight of a noise level
+    weighting   weight of a noise level; one with parameters of its own is learned, see `forward`
     loss        cost of an error, element by element
     mean        of these over a picture, where it has a mask
 
@@ -85,6 +86,11 @@ class Objective(nn.Module):
         elif not self.path.discrete:
             self._require_terminal_weight(alpha, sigma)
 
+    @property
+    def learns_weighting(self) -> bool:
+        """Whether the weighting has parameters, frozen ones included."""
+        return isinstance(self.weighting, nn.Module) and any(True for _ in self.weighting.parameters())
+
     def _require_terminal_level(self, alpha: Tensor, sigma: Tensor) -> None:
         """The last of all levels is learnt only if its error means something and counts."""
         if determinant(self.prediction, alpha, sigma)[-1] == 0:
@@ -98,7 +104,8 @@ class Objective(nn.Module):
         self._require_terminal_weight(alpha, sigma)
 
     def _require_terminal_weight(self, alpha: Tensor, sigma: Tensor) -> None:
-        weights = self.weighting(alpha, sigma, self.prediction)
+        with torch.no_grad():
+            weights = self.weighting(alpha, sigma, self.prediction)
         if weights[-1] >= LEAST_SHARE * weights.mean():
             return
         name, last, mean = type(self.weighting).__name__, float(weights[-1]), float(weights.mean())
@@ -144,6 +151,9 @@ class Objective(nn.Module):
 
         mask (b, 1, h, w) says where errors count, weight (b,) how much each example does, ranges (b, 2) int64 which
         levels [low, high) it may have.
+
+        A weight w that is learned is 1 / variance of the error at its level, and minimised is the negative logarithm of
+        a normal distribution's likelihood, w error - ln w, without which it would fall to 0.
         """
         law = self.timesteps if ranges is None else restricted(self.timesteps, ranges)
         t = law(draws, self.path, x0.shape[1:]).to(x0.device)
@@ -153,5 +163,6 @@ class Objective(nn.Module):
         output = network(x_t.to(x0.dtype), self.path.clock(t), cond)
         elements = self.loss(output.float(), target(self.prediction, x0.float(), noise, alpha, sigma))
         simple = self.mean(elements, mask)
-        weighted = self.weighting(alpha, sigma, self.prediction) * simple
+        weights = self.weighting(alpha, sigma, self.prediction)
+        weighted = weights * simple - weights.log() if self.learns_weighting else weights * simple
         return Losses(t, simple, weighted if weight is None else weight.float() * weighted)

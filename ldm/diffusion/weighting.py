@@ -8,20 +8,23 @@ An output is a x_0 + b noise (see `ldm.diffusion.prediction`), so |output error|
 (that of v, and of edm, where alpha^2 + sigma^2 = 1), and the weight on the output's error is w / k^2, on every path.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ldm.admission import configurable
-from ldm.diffusion.number_limits import FROM_ZERO, POSITIVE, Limited
+from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, POSITIVE, Limited, require_limits
 from ldm.diffusion.path import SNR_LIMIT
 from ldm.diffusion.prediction import Prediction, determinant, pair
 
 Weighting = Callable[[Tensor, Tensor, Prediction], Tensor]
-"""(alpha (b,), sigma (b,), prediction) -> weight on the mean squared error of the output (b,), float32."""
+"""(alpha (b,), sigma (b,), prediction) -> weight on the mean squared error of the output (b,), float32.
+
+A module with parameters is learned: its weight is 1 / variance of the error (see `Objective.forward`)."""
 
 
 def within_limits(alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,3 +109,40 @@ class P2(ErrorOfX0):
 
     def of_x0(self, snr: Tensor) -> Tensor:
         return snr / (self.k + snr) ** self.gamma
+
+
+class Uncertainty(nn.Module):
+    """w = 1 / exp(u) with u(noise level) learned so that exp(u) is the mean error there (Karras et al. 2024, EDM2,
+    arXiv 2312.02696): every level comes to count alike, whatever the path and what is predicted.
+
+    u is a linear layer, without bias, of cosines of ln(sigma / alpha) / 4. It begins at 0, as no weighting at all. The
+    paper's cosines are drawn; these are at the quantiles of the same normal distribution of frequencies. u is the mean
+    over them, so that a step of Adam moves it by no more than sqrt(2) learning rates, and its gradient is too small to
+    count where gradients are clipped together.
+
+    channels  the number of cosines
+    """
+
+    limits = {"channels": FROM_ONE}
+    keeps_float32 = True
+    frequencies: Tensor
+    phases: Tensor
+
+    def __init__(self, channels: int = 128) -> None:
+        super().__init__()
+        require_limits("Uncertainty", self.limits, {"channels": channels})
+        places = (torch.arange(channels, dtype=torch.float64, device="cpu") + 0.5) / channels
+        golden = (5**0.5 - 1) / 2
+        frequencies = 2 * math.pi * torch.special.ndtri(places)
+        phases = 2 * math.pi * (golden * torch.arange(channels, dtype=torch.float64, device="cpu")).frac()
+        self.register_buffer("frequencies", frequencies.float(), persistent=False)
+        self.register_buffer("phases", phases.float(), persistent=False)
+        self.log_variance = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, alpha: Tensor, sigma: Tensor, prediction: Prediction) -> Tensor:
+        """The weight (b,) at alpha and sigma (b,)."""
+        alpha, sigma = within_limits(alpha, sigma)
+        clock = (sigma / alpha).log() / 4
+        cosines = (clock[:, None] * self.frequencies.float() + self.phases.float()).cos()
+        u = math.sqrt(2) * (cosines * self.log_variance.float()).mean(1)
+        return (-u).exp()

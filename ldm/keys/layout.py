@@ -14,6 +14,7 @@ from ldm.keys.unet import compvis_unet_names
 from ldm.keys.vae import compvis_autoencoder_names, is_attention_matrix, old_autoencoder_names
 
 SCALES = ("scaled_fp8", ".scale_weight", ".weight_scale", ".weight.absmax", ".weight.quant_map")
+OBJECTIVE = "objective."  # what a run's objective has learned, such as weights of noise levels
 TRAINING_ONLY = ("loss.",)  # an autoencoder's discriminator and perceptual network
 
 
@@ -25,7 +26,8 @@ def compvis_names(state: State, source: str) -> State:
     """
     refuse_scaled(state, source)
     if any(key.startswith((UNET, FIRST_STAGE, *TEXT)) for key in state):
-        return {_below_text_model(key): value for key, value in state.items()}
+        networks = {key: value for key, value in state.items() if not key.startswith(OBJECTIVE)}
+        return {_below_text_model(key): value for key, value in networks.items()}
     for prefix, names in (("diffusion_model.", UNET), ("vae.", FIRST_STAGE)):
         if part := below(state, prefix):
             return _below(names, part)

@@ -50,7 +50,7 @@ def adapter_rules(recipe: Recipe, networks: Mapping[str, nn.Module], seed: int) 
         raise Fault("CFG08", f"{recipe['target']} added no parameter to any layer", where=WHERE)
     return [
         Rule("adapters", added.__contains__, {"train": True}),
-        Rule("adapters' base", lambda name: True, {"train": False}),
+        Rule("adapters' base", before.__contains__, {"train": False}),
     ]
 
 

@@ -59,7 +59,8 @@ class Group:
         others = {name: value for name, value in self.settings.items() if name != "lr"}
         written = "".join(f", {name} {_written(name, value)}" for name, value in others.items())
         by = f" ({self.label})" if self.label else ""
-        return f"{self.size / 1e6:.2f} M in {len(self.parameters)} tensors at {self._at(learning_rate)}{written}{by}"
+        size = f"{self.size / 1e6:.2f} M" if self.size >= 5000 else str(self.size)
+        return f"{size} in {len(self.parameters)} tensors at {self._at(learning_rate)}{written}{by}"
 
     def _at(self, learning_rate: float | None) -> str:
         own = self.settings.get("lr", Multiple(1.0))

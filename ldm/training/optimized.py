@@ -54,6 +54,10 @@ class OptimizedModel(LightningModule):
         """The networks whose parameters rules may name, by the first word of those names; by default all children."""
         return dict(self.named_children())
 
+    def beside_networks(self) -> dict[str, nn.Module]:
+        """What else has parameters that rules may name, likewise: it trains whatever is made of the networks."""
+        return {}
+
     def default_rules(self) -> list[Rule]:
         """What trains, and how, where nobody says otherwise; others stay as they are built."""
         return []
@@ -72,18 +76,23 @@ class OptimizedModel(LightningModule):
             rules += adapter_rules(self.adapter_config, networks, key(self.seed, "adapters"))
         unread = [module for network in networks.values() for module in getattr(network, "idle", list)()]
         idle = {id(weight) for module in unread for weight in module.parameters()}
-        weights = named_weights(networks)
+        weights = named_weights({**networks, **self.beside_networks()})
         nowhere = {name for name, weight in weights.items() if id(weight) in idle}
         decision = decide(weights, [*rules, *self.default_rules()], idle=nowhere)
-        if self.training_rules and not any(own["train"] for own in decision.settings.values()):
+        if self.training_rules and not any(decision.settings[name]["train"] for name in named_weights(networks)):
             raise Fault("CFG08", "the rules freeze everything", where=WHERE, fix="leave one of them out")
         decision.apply(weights)
         return decision
 
     def optimized_weights(self) -> dict[str, nn.Parameter]:
-        """All that the optimizer may get, under the names that rules are matched with where they have one."""
+        """All that the optimizer may get, under the names that rules are matched with where they have one.
+
+        Networks come first: the rate of the first group is the run's.
+        """
         names = {id(weight): name for name, weight in named_weights(self.trainable_networks()).items()}
-        return {names.get(id(weight), name): weight for name, weight in self.named_parameters()}
+        named = {names.get(id(weight), name): weight for name, weight in self.named_parameters()}
+        beside = {id(weight) for module in self.beside_networks().values() for weight in module.parameters()}
+        return dict(sorted(named.items(), key=lambda item: id(item[1]) in beside))
 
     def trained_groups(self) -> list[Group]:
         """What trains, as groups of the optimizer in its order."""

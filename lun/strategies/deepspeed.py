@@ -149,8 +149,9 @@ class DeepSpeed(DeepSpeedStrategy):
 
     @property
     def ema_source(self) -> Partitions:
-        """What the EMA averages."""
-        return self.partitions
+        """What the EMA averages: of what trains, that which asks for a gradient now."""
+        asking = {name for name, p in self.lightning_module.named_parameters() if p.requires_grad}
+        return self.partitions.only(asking)
 
     @property
     def cuts_frozen_parts(self) -> bool:

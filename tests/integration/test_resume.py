@@ -11,18 +11,28 @@ from support.together import distance
 
 Lun = Callable[..., int]
 STEPS = 12
+LEARNED = (
+    "model.params.objective={target: ldm.diffusion.objective.Objective, params: "
+    "{weighting: {target: ldm.diffusion.weighting.Uncertainty}}}"
+)
 
 
 @pytest.mark.parametrize(
     ("cuts", "settings"),
     [
         ([5], ["model.params.cond_stage_lr_multiple=0.5"]),
-        ([3, 7, 8], ["lightning.trainer.accumulate_grad_batches=3"]),
+        ([3, 7, 8], ["lightning.trainer.accumulate_grad_batches=3", LEARNED]),
         ([6, 11], ["data.params.num_workers=2"]),
         ([4], ["lightning.trainer.precision=bf16-mixed", "data.params.batch_size=4"]),
         ([5], ["lightning.trainer.precision=bf16-true"]),
     ],
-    ids=["mid-epoch, text encoder at half the rate", "accumulation, three times", "workers", "bf16", "weights in bf16"],
+    ids=[
+        "mid-epoch, text encoder at half the rate",
+        "accumulation and learned weights, three times",
+        "workers",
+        "bf16",
+        "weights in bf16",
+    ],
 )
 def test_a_chain_of_resumes_equals_the_straight_run(
     lun: Lun, tmp_path: Path, cuts: list[int], settings: list[str]

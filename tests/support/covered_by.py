@@ -25,7 +25,6 @@ COVERED_BY = {
     "ldm.files.notes": "tests/unit/ldm/files/test_read.py",
     "ldm.files.rank_shards": "tests/unit/ldm/files/test_read.py",
     "ldm.files.state": "tests/unit/ldm/files/test_load.py",
-    "ldm.keys.layout": "tests/unit/ldm/families/test_infer_config.py",
     "ldm.keys.unet": "tests/unit/ldm/families/test_infer_config.py",
     "ldm.keys.vae": "tests/unit/ldm/families/test_infer_config.py",
     "ldm.lightning_internals": "tests/unit/lun/loop/test_lightning_internals.py",

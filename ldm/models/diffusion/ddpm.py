@@ -14,13 +14,13 @@ from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
 from ldm.keys.split_checkpoint import COND_STAGE
-from ldm.models.base import TrainedModel
 from ldm.models.base_weights import BaseWeights
 from ldm.models.diffusion import initial_weights as weights
 from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
 from ldm.models.diffusion.latent_scale import Factor, ScalesLatents, measure_scale_factor
+from ldm.models.diffusion.learned_objective import LearnsObjective
 from ldm.models.diffusion.network_holder import DiffusionWrapper
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
@@ -32,7 +32,7 @@ from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe
 
 
-class DDPM(TrainedModel, DrawsPictures):
+class DDPM(LearnsObjective, DrawsPictures):
     """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
 
     The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective. `objective`, a recipe of
@@ -112,7 +112,7 @@ class DDPM(TrainedModel, DrawsPictures):
         return weights.side_unit(self.part_recipes())
 
     def training_plan(self) -> TrainingPlan:
-        return weights.planned(self.part_recipes(), self.decide_training)
+        return weights.planned(self.part_recipes(), self.decide_training, self.beside_networks())
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`, and settle what of them trains."""

@@ -198,14 +198,19 @@ def restored_networks(parts: Mapping[str, Part]) -> dict[str, nn.Module]:
     return networks
 
 
-def planned(parts: Mapping[str, Part], decide: Callable[[Mapping[str, nn.Module]], Decision]) -> TrainingPlan:
+def planned(
+    parts: Mapping[str, Part],
+    decide: Callable[[Mapping[str, nn.Module]], Decision],
+    beside: Mapping[str, nn.Module],
+) -> TrainingPlan:
     """The parts, and what of them trains; nothing is read and no memory taken.
 
     decide  lets train what trains of networks by the first words of their parameters' names in rules
+    beside  what else trains, by the same words
     """
     networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
     trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
-    groups = decide(trainable).groups(named_weights(trainable))
+    groups = decide(trainable).groups(named_weights({**trainable, **beside}))
     return TrainingPlan([PartSize.of(name, network) for name, network in networks.items()], groups)
 
 

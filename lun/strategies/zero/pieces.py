@@ -1,6 +1,7 @@
 """Which part of each weight a rank owns under ZeRO: read it, write it, put whole weights together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,12 @@ class Partitions:
         require_known_insides(zero)
         self.sharded_weights = shards_weights(zero)
         self.pieces = {n: Piece(n, **vars(placed(zero, p))) for n, p in module.named_parameters() if p.requires_grad}
+
+    def only(self, names: Container[str]) -> "Partitions":
+        """The same of some parameters."""
+        part = copy(self)
+        part.pieces = {name: piece for name, piece in self.pieces.items() if name in names}
+        return part
 
     @property
     def flats(self) -> list[Tensor]:

@@ -64,7 +64,7 @@ def parts(objective: Objective) -> dict[str, Any]:
 
 
 def test_overlays_of_the_objective_are_found() -> None:
-    found = {"min-snr", "offset-noise", "zero-terminal-snr", *OTHER_PATHS}
+    found = {"min-snr", "offset-noise", "uncertainty", "zero-terminal-snr", *OTHER_PATHS}
     assert set(OVERLAYS) == found and set(OTHER) == set(DEFAULTS)
 
 

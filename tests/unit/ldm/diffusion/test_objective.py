@@ -14,7 +14,7 @@ from ldm.diffusion.path import DDPMPath, Path, corrupt
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.timesteps import Range
-from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting, uniform
+from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Uncertainty, Weighting, uniform
 from ldm.errors import Fault
 
 X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)
@@ -78,6 +78,29 @@ def test_the_weighting_of_the_noise_level_enters_the_weighted_loss_alone() -> No
     alpha, sigma = DDPMPath(50).coefficients(plain.t)
     assert torch.equal(weighted.simple, plain.simple)
     torch.testing.assert_close(weighted.weighted, plain.simple * (alpha**2 / sigma**2).clamp(max=1) * sigma**2)
+
+
+class One(nn.Module):
+    """A learned weight of a user's own, the same at every level."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor(0.25))
+
+    def forward(self, alpha: Tensor, sigma: Tensor, prediction: Prediction) -> Tensor:
+        return self.value.expand(len(alpha))
+
+
+@pytest.mark.parametrize("path", [DDPMPath(50, zero_terminal_snr=True), RectifiedFlow(50), EDMPath()], ids=repr)
+def test_any_weighting_with_parameters_is_learned_by_likelihood_on_every_path(path: Path) -> None:
+    plain = Objective(path, "v")(Recording(), X0, COND, DRAWS)
+    losses = (objective := Objective(path, "v", weighting=One()))(Recording(), X0, COND, DRAWS)
+    assert torch.equal(losses.simple, plain.simple)
+    torch.testing.assert_close(losses.weighted, 0.25 * plain.simple - torch.tensor(0.25).log())
+    losses.weighted.mean().backward()
+    gradient = next(objective.parameters()).grad
+    torch.testing.assert_close(gradient, plain.simple.mean().detach() - 1 / 0.25)
+    assert Objective(path, "v", weighting=Uncertainty())(Recording(), X0, COND, DRAWS).weighted.isfinite().all()
 
 
 def test_an_examples_own_weight_enters_the_weighted_loss_alone() -> None:

@@ -6,7 +6,17 @@ from torch import Tensor
 
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction, x0_from
-from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Uniform, Weighting, squared_error_ratio, uniform
+from ldm.diffusion.weighting import (
+    P2,
+    Debiased,
+    MinSNR,
+    SoftMinSNR,
+    Uncertainty,
+    Uniform,
+    Weighting,
+    squared_error_ratio,
+    uniform,
+)
 
 SNR = torch.tensor([1e-4, 0.0047, 0.3, 1.0, 5.0, 20.0, 1175.0])
 CAPPED = SNR.clamp(max=5.0)
@@ -107,3 +117,26 @@ def test_weights_are_float32_even_of_half_precision_coefficients() -> None:
     half = torch.tensor([0.6], dtype=torch.float16)
     assert MinSNR()(half, half, "v").dtype == torch.float32
     assert uniform(half, half, "v").dtype == torch.float32
+
+
+def test_a_learned_weighting_begins_as_none_and_ends_at_one_over_the_error_of_each_level() -> None:
+    """Closed form: w error - ln w is least at w = 1 / error."""
+    alpha, sigma = coefficients(torch.logspace(-4, 3, 64))
+    errors = 0.05 + 0.9 * sigma**2
+    weighting = Uncertainty()
+    assert torch.equal(weighting(alpha, sigma, "v"), torch.ones(64))
+    optimizer = torch.optim.Adam(weighting.parameters(), lr=0.3)
+    for _ in range(150):
+        weights = weighting(alpha, sigma, "v")
+        optimizer.zero_grad()
+        (weights * errors - weights.log()).mean().backward()
+        optimizer.step()
+    torch.testing.assert_close(weighting(alpha, sigma, "v") * errors, torch.ones(64), rtol=0, atol=0.15)
+
+
+def test_a_learned_weighting_is_finite_at_both_ends_and_too_gentle_to_change_a_clipped_step() -> None:
+    weighting = Uncertainty()
+    weights = weighting(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.0]), "flow")
+    (0.5 * weights - weights.log()).mean().backward()
+    assert weights.isfinite().all() and weighting.log_variance.grad is not None
+    assert 0 < weighting.log_variance.grad.norm() < 0.13

@@ -261,4 +261,4 @@ def test_the_plan_says_what_trains_at_which_rate() -> None:
     first, *_, last = ruled(rules).training_plan().groups
     assert first.described(1e-4).endswith("tensors at 1.0e-04")
     assert last.described(1e-4).endswith("tensors at 5.0e-05, weight_decay 0.0, until 50% (no_decay + text)")
-    assert last.described(None).startswith("0.00 M in 1 tensors at 0.5 x the rate")
+    assert last.described(None).startswith("8 in 1 tensors at 0.5 x the rate")
