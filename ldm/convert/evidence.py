@@ -42,7 +42,7 @@ def evidence_of(state: State, family: Family, metadata: Mapping[str, Any], path:
     zero_snr = ZERO_SNR_MARKER in state or metadata.get("ss_zero_terminal_snr") == "True"
     scheduler = {"rescale_betas_zero_snr": True} if zero_snr else {}
     if declared == FLOW:
-        scheduler = flow_of_metadata(metadata, family.guess.shift)
+        scheduler = flow_of_metadata(metadata, family.guess.shift, family.guess.spacing)
     if declared:
         against = f"its tensor {V_MARKER} says v_prediction" if V_MARKER in state and declared != V else ""
         return Evidence(declared, "its metadata", True, scheduler, against)
@@ -54,7 +54,7 @@ def evidence_of(state: State, family: Family, metadata: Mapping[str, Any], path:
     if guess.measured and (measured := guess.measured(state)):
         return Evidence(*measured, certain=False)
     if guess.usual == FLOW:
-        scheduler = flow_of_metadata(metadata, guess.shift)
+        scheduler = flow_of_metadata(metadata, guess.shift, guess.spacing)
     return Evidence(guess.usual, "what this family usually does", guess.certain, scheduler)
 
 

@@ -14,7 +14,7 @@ from ldm.convert.modelspec import metadata_of
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
 from ldm.families.edm_marks import CENTRE, EDM, SIGMA_MAX, V, is_edm
-from ldm.families.flow_marks import FLOW, is_flow
+from ldm.families.flow_marks import FLOW, flow_of_folder, is_flow
 from ldm.files.load import is_finite
 from ldm.files.replacing import replacing, replacing_folder
 from ldm.files.state import State
@@ -139,9 +139,21 @@ def remarks(model: Model, to: Layout) -> list[str]:
         )
     elif "UNet" in model.parts and "text encoder" not in model.parts:
         lines.append("there is no text encoder in it: other programs need one from elsewhere")
+    if to == "diffusers":
+        lines += _other_levels(model)
     if to == "diffusers" and (lacking := _without_tokenizer(model)):
         lines.append(f"there is no {' and no '.join(lacking)} in it: programs would take an empty one without a word")
     return lines
+
+
+def _other_levels(model: Model) -> list[str]:
+    """What a folder's scheduler does otherwise than the samples here, on rectified flow."""
+    layout, scheduler = model.family.pipeline if model.family else None, model.facts.scheduler
+    if layout is None or not is_flow(scheduler):
+        return []
+    theirs = flow_of_folder(layout.on_path(model.facts) or {})["timestep_spacing"]
+    ours = scheduler.get("timestep_spacing", theirs)
+    return [f"samples here visit levels that are spaced {ours}; its scheduler spaces them {theirs}"] * (ours != theirs)
 
 
 def _without_tokenizer(model: Model) -> list[str]:

@@ -6,7 +6,8 @@ from typing import get_args
 from ldm.convert.model import Model
 from ldm.diffusion.prediction_names import FILE_NAMES
 from ldm.families.facts import Unconditional
-from ldm.families.flow_marks import SHIFT, is_flow
+from ldm.families.flow_marks import SHIFT, SPACING, is_flow
+from ldm.families.record import Guess
 from ldm.files.write import HASH, NO_HASH
 
 PREFIX = "modelspec."
@@ -84,9 +85,12 @@ def _zero_snr(model: Model) -> dict[str, str]:
 
 
 def _flow(model: Model) -> dict[str, str]:
-    """The shift of the levels that sampling visits, in a key of this program."""
-    scheduler = model.facts.scheduler
-    return {SHIFT: str(float(scheduler.get("flow_shift", 1.0)))} if is_flow(scheduler) else {}
+    """Shift and spacing of the levels that sampling visits, in keys of this program."""
+    scheduler, guess = model.facts.scheduler, model.family.guess if model.family else Guess()
+    if not is_flow(scheduler):
+        return {}
+    spacing = scheduler.get("timestep_spacing", guess.spacing)
+    return {SHIFT: str(float(scheduler.get("flow_shift", 1.0))), SPACING: spacing}
 
 
 def _unconditional(model: Model) -> dict[str, str]:

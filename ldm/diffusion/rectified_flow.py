@@ -63,7 +63,7 @@ class RectifiedFlow(Limited):
         return None
 
     def scheduler_settings(self) -> Mapping[str, Any]:
-        settings = {"use_flow_sigmas": True, "flow_shift": self.sampling_shift}
+        settings = {"use_flow_sigmas": True, "flow_shift": self.sampling_shift, "timestep_spacing": self.spacing}
         return settings if self.timesteps == 1000 else {**settings, "num_train_timesteps": self.timesteps}
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction_names import PredictionType, prediction_named
-from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.families import edm_marks, flow_marks
 from ldm.families.facts import Facts
 
@@ -42,7 +41,7 @@ def objective_on_path(facts: Facts) -> Objective | None:
     """Path and prediction of a network; None for DDPM's path."""
     scheduler = facts.scheduler
     if flow_marks.is_flow(scheduler):
-        return Objective(RectifiedFlow(scheduler.get("num_train_timesteps", 1000), scheduler["flow_shift"]), "flow")
+        return Objective(flow_marks.path_of(scheduler), "flow")
     if edm_marks.is_edm(scheduler):
         return Objective(edm_marks.path_of(scheduler), prediction_named(facts.prediction) or "edm")
     return None

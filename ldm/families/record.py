@@ -10,6 +10,7 @@ from typing import Any
 
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.prediction_names import PredictionType
+from ldm.diffusion.rectified_flow import Spacing
 from ldm.families.facts import Facts, Unconditional
 from ldm.families.infer_config import vae_config
 from ldm.families.path_marks import folder_of_path
@@ -136,13 +137,14 @@ class Guess:
     usual     what the family's models usually predict
     certain   whether all of them do
     measured  (whole state) -> the prediction by the network's numbers and the reason in words; None: unknown
-    shift     of the levels that sampling visits, for networks that predict a flow
+    shift, spacing  of the levels that sampling visits, for networks that predict a flow (`RectifiedFlow`)
     """
 
     usual: PredictionType = "epsilon"
     certain: bool = True
     measured: Callable[[State], tuple[PredictionType, str] | None] | None = None
     shift: float = 1.0
+    spacing: Spacing = "trailing"
 
 
 OnPath = Callable[[Facts], Mapping[str, Any] | None]

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from ldm.diffusion.objective import Objective
-from ldm.diffusion.rectified_flow import RectifiedFlow
+from ldm.diffusion.rectified_flow import Spacing
 from ldm.families.facts import Facts, Unconditional
-from ldm.families.flow_marks import FLOW
+from ldm.families.flow_marks import FLOW, folder_of_flow, path_of
 from ldm.families.record import AdapterNames, Denoiser, Family, Guess, Latent, PipelineLayout, Spec, Variant
 from ldm.families.spellings import T5, Clip
 from ldm.families.text_encoders import Encoder
@@ -22,6 +22,7 @@ from ldm.keys.split_checkpoint import TEXT_ENCODERS
 from ldm.util import Recipe
 
 HEAD_WIDTH = 64
+SPACING: Spacing = "linspace"  # of FlowMatchEulerDiscreteScheduler, which the published folders name
 SHIFT = 3.0  # of the published models' sampling, and of their training at 1024 pixels
 LICENSE = "Stability AI Community License (https://stability.ai/license)"
 
@@ -122,21 +123,42 @@ def to_library(state: State, keys: State) -> State:
 def conditioner(state: State, configs: Sequence[Mapping[str, Any]], unconditional: Unconditional | None) -> Recipe:
     """Of the encoders that are there; zeros stand for what another would tell."""
     left = list(configs)
-    parts = (("clip", "clip_l."), ("open_clip", "clip_g."), ("t5", "t5xxl."))
-    found = {name: left.pop(0) if any(key.startswith(at) for key in state) else None for name, at in parts}
+    places = {encoder.setting: encoder.prefix.removeprefix(TEXT_ENCODERS) for encoder in ENCODERS}
+    found = {name: left.pop(0) if any(key.startswith(at) for key in state) else None for name, at in places.items()}
     return {"target": "ldm.modules.encoders.sd3.SD3Conditioner", "params": {**found, "unconditional": unconditional}}
 
 
 def objective(facts: Facts) -> Objective:
-    told = facts.scheduler
-    return Objective(RectifiedFlow(told.get("num_train_timesteps", 1000), told.get("flow_shift", SHIFT)), "flow")
+    return Objective(path_of(facts.scheduler, SHIFT, SPACING), "flow")
 
 
-def euler(facts: Facts) -> dict[str, Any]:
-    """diffusers' scheduler for pipelines of this family, which know rectified flow alone."""
+def scheduler_on_path(facts: Facts) -> dict[str, Any]:
+    """diffusers' scheduler for pipelines of this family, which know rectified flow alone: the one of their levels."""
+    if facts.scheduler.get("timestep_spacing", SPACING) != SPACING:
+        return folder_of_flow({"use_flow_sigmas": True, "flow_shift": SHIFT, **facts.scheduler})
     told = {"num_train_timesteps": "num_train_timesteps", "flow_shift": "shift"}
     return {**EULER, **{name: facts.scheduler[key] for key, name in told.items() if key in facts.scheduler}}
 
+
+ENCODERS = (
+    Encoder(
+        "text_encoder",
+        f"{TEXT_ENCODERS}clip_l.transformer.",
+        Clip("quick_gelu", projects=True, positions=False),
+        "<|endoftext|>",
+        "clip_l.safetensors",
+        "clip",
+    ),
+    Encoder(
+        "text_encoder_2",
+        f"{TEXT_ENCODERS}clip_g.transformer.",
+        Clip("gelu", projects=True, positions=False),
+        "!",
+        "clip_g.safetensors",
+        "open_clip",
+    ),
+    Encoder("text_encoder_3", f"{TEXT_ENCODERS}t5xxl.transformer.", T5(), "<pad>", "t5xxl_fp16.safetensors", "t5"),
+)
 
 SD3_MEDIUM = Variant(
     "Stable Diffusion 3 Medium",
@@ -193,26 +215,10 @@ SD3 = Family(
         upcasts=True,
         remark="Flux's VAE has the same names and shapes, but other latents: let the file's name say whose it is",
     ),
-    encoders=(
-        Encoder(
-            "text_encoder",
-            f"{TEXT_ENCODERS}clip_l.transformer.",
-            Clip("quick_gelu", projects=True, positions=False),
-            "<|endoftext|>",
-            "clip_l.safetensors",
-        ),
-        Encoder(
-            "text_encoder_2",
-            f"{TEXT_ENCODERS}clip_g.transformer.",
-            Clip("gelu", projects=True, positions=False),
-            "!",
-            "clip_g.safetensors",
-        ),
-        Encoder("text_encoder_3", f"{TEXT_ENCODERS}t5xxl.transformer.", T5(), "<pad>", "t5xxl_fp16.safetensors"),
-    ),
+    encoders=ENCODERS,
     conditioner=conditioner,
     objective=objective,
-    guess=Guess(FLOW, shift=SHIFT),
-    pipeline=PipelineLayout("StableDiffusion3", EULER, lambda unconditional: {}, euler),
+    guess=Guess(FLOW, shift=SHIFT, spacing=SPACING),
+    pipeline=PipelineLayout("StableDiffusion3", EULER, lambda unconditional: {}, scheduler_on_path),
     adapters=AdapterNames("sd3", ("lora_te1", "lora_te2", "lora_te3"), compvis=True, network="transformer"),
 )

@@ -62,7 +62,7 @@ def find_weights(given: str | Path) -> Path:
     return pipeline_folder(str(given))
 
 
-def require_one_start(from_scratch: bool, ckpt_path: str | None) -> None:
+def require_one_start(from_scratch: bool, ckpt_path: object) -> None:
     """Raise `Fault` CFG08 for a part that is to start from noise and from a file."""
     if from_scratch and ckpt_path:
         raise Fault(

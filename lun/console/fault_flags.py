@@ -6,6 +6,8 @@ _FLAGS = (
     (r"model\.params\.ckpt_path=FILE", "--init-from FILE"),
     (r"convert (.+) with trust_pickle=true", r"python -m lun.convert \1 --to ldm --trust-pickle"),
     (r"(to|vae|dtype)=(\w+)", r"--\1 \2"),
+    (r"text_encoder\.(\w+)=(\S+)", r"--text-encoder \1=\2"),
+    (r"tokenizer=FOLDER", "--tokenizer FOLDER"),
     (r"force=true", "--force"),
     (r"merge=true", "--merge"),
     (r"weights=raw", "--raw"),

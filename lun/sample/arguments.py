@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ldm.errors import Fault
 from lun.cli.command_parser import CommandParser
 
 NAME = "python -m lun.sample"
@@ -45,6 +46,7 @@ def build() -> CommandParser:
         default=[],
         help="a LoRA or its kin on top, as much of it as STRENGTH says (1); repeatable",
     )
+    _encoders(parser.add_argument_group("text encoders of a single file that comes without, as those of SD 3"))
     parser.add_argument(
         "--batch", type=_positive, default=4, help="pictures drawn at once (4); 1 draws each as if alone"
     )
@@ -78,6 +80,29 @@ def _weights(parser: Any) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--ema", dest="ema", action="store_true", default=None, help="averaged (where there are any)")
     group.add_argument("--raw", dest="ema", action="store_false", help="those of the last step")
+
+
+def _encoders(group: Any) -> None:
+    group.add_argument(
+        "--text-encoder",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        help="clip=clip_l.safetensors, open_clip=FILE, t5=FILE; t5=null goes without, told zeros; repeatable",
+    )
+    group.add_argument("--tokenizer", metavar="FOLDER", help="of T5: one that has its tokenizer.json, or a pipeline's")
+
+
+def text_encoders(words: Sequence[str]) -> dict[str, str | None]:
+    """{name: file} of `t5=t5xxl_fp16.safetensors`; None for null. Raises `Fault` CLI03 for what is neither."""
+    found: dict[str, str | None] = {}
+    for word in words:
+        name, _, file = word.partition("=")
+        if not (name and file):
+            fix = "--text-encoder t5=t5xxl_fp16.safetensors"
+            raise Fault("CLI03", f"--text-encoder takes NAME=FILE, not {word!r}", where=NAME, fix=fix)
+        found[name] = None if file == "null" else file
+    return found
 
 
 def size(text: str) -> tuple[int, int]:

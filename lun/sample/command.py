@@ -17,7 +17,7 @@ from lun.console import log as console
 from lun.console.ending import reported
 from lun.previews.prompts import prompts_of, read_prompt, read_prompts
 from lun.run_dir.claim import claim_folder, writing_into
-from lun.sample.arguments import NAME, parse
+from lun.sample.arguments import NAME, parse, text_encoders
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -45,14 +45,14 @@ def _start(words: list[str]) -> int:
     prompts = [read_prompt(text, "the command line") for text in asked.prompts] + (
         read_prompts(Path(asked.file)) if asked.file else []
     )
-    folder = _folder(asked)
+    encoders, folder = text_encoders(asked.text_encoder), _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.applied_adapters import AppliedAdapter, apply_adapters
     from lun.sample.drawing import place
     from lun.sample.opened_model import open_source
     from lun.sample.pictures import list_pictures
 
-    source = open_source(asked.source, asked.ema)
+    source = open_source(asked.source, asked.ema, encoders, asked.tokenizer)
     adapters = [AppliedAdapter.parse(given) for given in asked.adapter]
     apply_adapters(source.model, adapters)
     source = replace(source, adapters=tuple(map(str, adapters)))

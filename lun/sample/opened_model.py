@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ldm.errors import Fault
@@ -43,15 +44,26 @@ class SampledModel:
     adapters: tuple[str, ...] = ()
 
 
-def open_source(given: str, ema: bool | None) -> SampledModel:
-    """The model that `given` means. Raises `Fault` MOD01 to MOD06, RES01 for a run without a checkpoint."""
+def open_source(
+    given: str,
+    ema: bool | None,
+    encoders: Mapping[str, str | None] = MappingProxyType({}),
+    tokenizer: str | None = None,
+) -> SampledModel:
+    """The model that `given` means, with text `encoders` and a `tokenizer` as `build_published` takes them.
+
+    Raises `Fault` MOD01 to MOD06, RES01 for a run without a checkpoint, CLI03 for encoders of a run, which has its own.
+    """
     path = find_weights(given)
     if path.is_dir() and (path / "configs").is_dir():
         path = find_checkpoint(str(path)).checkpoint
     run = RunDirectory.around(path, "checkpoints", "exports")
     if run and run.resolved_config.is_file():
+        if encoders or tokenizer:
+            where = "--text-encoder" if encoders else "--tokenizer"
+            raise Fault("CLI03", f"{given} has text encoders of its own", where=where, fix="leave it out")
         return _of_run(run, path, ema)
-    model = build_published(open_model(given, ema).model)
+    model = build_published(open_model(given, ema).model, encoders, tokenizer)
     return SampledModel(model, path.stem if path.is_file() else path.name, open_checkpoint(given).sha256())
 
 

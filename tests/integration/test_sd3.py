@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from support.runs import TINY, load, newest_run
-from support.sd3 import CLIP_G, CLIP_L, T5, VOCABULARY
+from support.sd3 import CLIP_G, CLIP_L, T5, VOCABULARY, tiny_conditioner, write_encoders
 from support.sd3 import TINY as MMDIT
 from support.small import contents
 from torch import Tensor
@@ -19,6 +19,7 @@ from ldm.modules.networks.mmdit import MMDiT
 from lun.sample.command import run as sample
 
 Lun = Callable[..., int]
+TEXT = "model.params.cond_stage_config.params"
 ENCODERS = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 8, "tokenizer_3": str(VOCABULARY)}
 PROMPTS = (
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
@@ -68,8 +69,13 @@ def line(small: Path, pictures: Path, logs: Path, steps: int) -> list[str]:
 def test_a_run_trains_previews_and_goes_on_as_if_never_stopped(
     lun: Lun, small: Path, pictures: Path, tmp_path: Path
 ) -> None:
-    assert lun(*line(small, pictures, tmp_path / "whole", 4), base=False) == 0
-    assert lun(*line(small, pictures, tmp_path / "parts", 2), PROMPTS, base=False) == 0
+    files = write_encoders(tmp_path, t5_length=8)
+    given = ", ".join(f"{name}: {file}" for name, file in files.items())
+    apart = [f"{TEXT}.ckpt_path={{{given}}}", f"{TEXT}.from_scratch=false"]
+    assert lun(*line(small, pictures, tmp_path / "whole", 4), *apart, base=False) == 0
+    assert lun(*line(small, pictures, tmp_path / "parts", 2), *apart, PROMPTS, base=False) == 0
+    for file in files.values():  # a resume reads the run alone
+        file.unlink()
     run = newest_run(tmp_path / "parts")
     assert list((run / "images/samples").glob("*.png"))
     before = load(run / "checkpoints/last.ckpt")["state_dict"]
@@ -81,9 +87,12 @@ def test_a_run_trains_previews_and_goes_on_as_if_never_stopped(
     table = "model.diffusion_model.pos_embed"
     frozen = (table, "first_stage_model.", "text_encoders.")
     assert table in before and not any(key.startswith(frozen) or "pos_embedpos" in key for key in moved)
+    given_t5 = tiny_conditioner().state_dict()["t5xxl.transformer.shared.weight"]
+    assert torch.equal(before["text_encoders.t5xxl.transformer.shared.weight"], given_t5)
     out = tmp_path / "drawn"
     assert sample([str(run), "red noise", "--steps", "2", "--scheduler", "euler", "-o", str(out)]) == 0
     assert contents(out) == ["0000-42.png", "sheet.png"]
+    assert sample([str(run), "red noise", "--text-encoder", "t5=null"]) == 2  # a run has its own
 
 
 def test_cached_captions_are_those_that_are_encoded_as_they_come(

@@ -8,7 +8,10 @@ from torch import Tensor, nn
 from transformers import T5TokenizerFast
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.modules.encoders.sd3 import SD3Conditioner
+from ldm.files.write import write_safetensors
+from ldm.keys.split_checkpoint import below
+from ldm.keys.text_encoders import T5_EMBEDDED
+from ldm.modules.encoders.sd3 import ENCODER_PLACES, SD3Conditioner
 from ldm.modules.networks.mmdit import MMDiT
 
 TINY: dict[str, Any] = {
@@ -74,3 +77,14 @@ def tiny_conditioner(**params: Any) -> SD3Conditioner:
     torch.manual_seed(0)
     settings = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 16, "tokenizer_3": str(VOCABULARY)}
     return shaken(SD3Conditioner(from_scratch=True, **{**settings, **params})).eval()
+
+
+def write_encoders(folder: Path, *names: str, **params: Any) -> dict[str, Path]:
+    """{setting: file} of the encoders of `tiny_conditioner`, each alone under the names that such files use."""
+    state = tiny_conditioner(**params).state_dict()
+    settings = {setting: place for setting, place in ENCODER_PLACES.items() if setting in (names or ENCODER_PLACES)}
+    files = {setting: folder / place.encoder.file for setting, place in settings.items()}
+    for setting, file in files.items():
+        own = below(state, f"{settings[setting].name}.transformer.")
+        write_safetensors(file, {key: value for key, value in own.items() if key != T5_EMBEDDED})
+    return files

@@ -16,12 +16,12 @@ from ldm.errors import Fault
 from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.models.base_weights import BaseWeights
 from ldm.models.diffusion import initial_weights as weights
-from ldm.models.diffusion.initial_weights import Part, Start
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
 from ldm.models.diffusion.latent_scale import Factor, ScalesLatents, measure_scale_factor
 from ldm.models.diffusion.learned_objective import LearnsObjective
 from ldm.models.diffusion.network_holder import DiffusionWrapper
+from ldm.models.diffusion.part import Part
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
@@ -104,9 +104,9 @@ class DDPM(LearnsObjective, DrawsPictures):
         """Raise what `configure_model` would, as far as that can be known without reading whole files."""
         weights.require_weights(self.part_recipes(), self.start())
 
-    def start(self) -> Start:
+    def start(self) -> weights.Start:
         """Where the weights of a new run come from."""
-        return Start.of(self)
+        return weights.Start.of(self)
 
     def side_unit(self) -> int:
         return weights.side_unit(self.part_recipes())

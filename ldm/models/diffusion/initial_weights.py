@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -21,58 +20,15 @@ from ldm.files.load import fit, load_part
 from ldm.files.sniff import sniff
 from ldm.files.state import State
 from ldm.files.weights_location import find_weights
-from ldm.keys.split_checkpoint import COND_STAGE, FIRST_STAGE, UNET, Parts
+from ldm.keys.split_checkpoint import COND_STAGE, UNET, Parts
+from ldm.models.diffusion.part import Part
 from ldm.models.model_parts import PartSize, TrainingPlan
-from ldm.modules.meta_init import give_memory, meta_init
+from ldm.modules.meta_init import give_memory
 from ldm.training.groups import Decision, named_weights
-from ldm.util import Recipe, instantiate_from_config
+from ldm.util import Recipe
 
 log = logging.getLogger(__name__)
 EMA_COUNTERS = ("decay", "num_updates")
-
-
-@dataclass(frozen=True)
-class Part:
-    """One network of a model: the setting that describes it, its recipe, its prefix in a CompVis checkpoint.
-
-    trainable  the first word of its parameters' names in rules for what trains; None for a part that never does
-    """
-
-    setting: str
-    recipe: Recipe
-    prefix: str
-    trainable: str | None
-
-    def build(self) -> nn.Module:
-        network: nn.Module = instantiate_from_config(self.recipe)
-        return network
-
-    def build_on_meta(self) -> nn.Module:
-        """The same network without memory for its parameters: nothing is read, no weights are drawn."""
-        with meta_init():
-            return self.build()
-
-    @property
-    def own_path(self) -> str | None:
-        """The file or folder that the recipe itself names."""
-        return (self.recipe.get("params") or {}).get("ckpt_path")
-
-    def weights_named(self) -> bool:
-        """Whether the recipe says where this part's weights come from, or that it shall have none."""
-        params = self.recipe.get("params") or {}
-        return any(params.get(name) for name in ("ckpt_path", "version", "from_scratch"))
-
-    @property
-    def hub_id(self) -> str | None:
-        """The model that a text encoder's `version` names on the hub, where its weights have to come from there."""
-        params = self.recipe.get("params") or {}
-        version = params.get("version")
-        own = params.get("ckpt_path") or params.get("from_scratch") or not version or Path(version).exists()
-        return None if own else str(version)
-
-    def among(self, parts: Parts) -> State:
-        """This part's tensors in a checkpoint, without prefix."""
-        return {UNET: parts.unet, FIRST_STAGE: parts.first_stage, COND_STAGE: parts.cond_stage}.get(self.prefix, {})
 
 
 def side_unit(parts: Mapping[str, Part]) -> int:
@@ -147,7 +103,9 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
     fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
     _require_files(parts.values())
+    split = checkpoint.outline if checkpoint and not start.unet_only else Parts({}, {}, {}, {}, {})
     for name, part in parts.items():
+        part.require_encoders(split, checkpoint.given if checkpoint else "what the config names")
         if part.hub_id and name not in fed:
             require_hub_id(part.hub_id)
     if checkpoint:
@@ -164,7 +122,7 @@ def _require_files(parts: Iterable[Part]) -> None:
     """Raise the `Fault` of a part whose class wants files besides weights and says so, as `require_files(params)`."""
     for part in parts:
         if require := getattr(admitted(part.recipe["target"]), "require_files", None):
-            require(part.recipe.get("params") or {})
+            require(part.params)
 
 
 def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Module]:
@@ -234,6 +192,8 @@ def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapp
         elif parts[name].prefix == UNET and len(split.ema) > len(EMA_COUNTERS):
             log.info("note: the raw weights are taken; model.params.init_from_ema=true takes the averaged ones")
         load_part(networks[name], state, checkpoint.given, start.left_out(parts[name], state))
+        for encoder, path in parts[name].own_encoders.items():
+            log.info("weights  text encoder %s from %s", encoder, path)
         networks[name].loaded_from = checkpoint.given
     if left := [key for key in split.rest if "." in key]:
         log.info("note: %d tensors of no part were left out, first %s", len(left), sorted(left)[0])

@@ -13,6 +13,7 @@ from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.families.facts import Unconditional
+from ldm.families.sd3 import SD3 as FAMILY
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.load import load_part
 from ldm.files.state import State
@@ -21,6 +22,14 @@ from ldm.keys.text_encoders import BELOW, PROJECTION
 from ldm.modules.encoders.chunks import count_chunks
 from ldm.modules.encoders.clip import CLIP_L_CONFIG
 from ldm.modules.encoders.conditioner import EncoderSlice
+from ldm.modules.encoders.encoder_files import (
+    EncoderPaths,
+    EncoderPlace,
+    Places,
+    given_paths,
+    require_all,
+    with_own_files,
+)
 from ldm.modules.encoders.openclip import BIG_G, PADDING
 from ldm.modules.encoders.t5 import T5Text, vocabulary_folder
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
@@ -31,8 +40,14 @@ SD3 = "stabilityai/stable-diffusion-3.5-medium"
 PLACES = 77
 """Tokens that either CLIP reads at once."""
 PUBLISHED: Mapping[str, Any] = MappingProxyType({})
-ENCODERS = {"clip": "clip_l", "open_clip": "clip_g", "t5": "t5xxl"}
-"""{setting: name in memory and in files}"""
+ENCODERS = {encoder.setting: encoder.prefix.split(".")[1] for encoder in FAMILY.encoders}
+"""{setting: name in memory and in files}: clip_l, clip_g, t5xxl"""
+ENCODER_PLACES: Places = MappingProxyType(
+    {
+        setting: EncoderPlace(name, encoder)
+        for (setting, name), encoder in zip(ENCODERS.items(), FAMILY.encoders, strict=True)
+    }
+)
 
 
 class SD3Conditioner(nn.Module):
@@ -48,12 +63,15 @@ class SD3Conditioner(nn.Module):
     t5_length         tokens a caption for T5
     tokenizer         of both CLIPs: `built-in`, or a folder or hub id that has CLIP's vocabulary
     tokenizer_3       of T5: folder or hub id of a pipeline, or of the tokenizer alone
+    ckpt_path         a whole checkpoint, or {clip, open_clip, t5: a file or folder of that encoder alone}; encoders
+                      that have none of their own come from the model's checkpoint
     clip, open_clip   arguments of `transformers.CLIPTextConfig` that differ from the encoders' own; null: absent
     t5                arguments of `transformers.T5Config` that differ from T5 v1.1 XXL's; null: absent
     context_dim       width of what the network attends to where T5, whose width it is, is absent
     """
 
     disk_prefix = "text_encoders."
+    encoder_places = ENCODER_PLACES
     library_modules = tuple(f"{name}.transformer" for name in ENCODERS.values())
 
     def __init__(
@@ -64,7 +82,7 @@ class SD3Conditioner(nn.Module):
         tokenizer: str = BUILT_IN,
         tokenizer_3: str = SD3,
         from_scratch: bool = False,
-        ckpt_path: str | None = None,
+        ckpt_path: str | EncoderPaths | None = None,
         clip: Mapping[str, Any] | None = PUBLISHED,
         open_clip: Mapping[str, Any] | None = PUBLISHED,
         t5: Mapping[str, Any] | None = PUBLISHED,
@@ -93,9 +111,7 @@ class SD3Conditioner(nn.Module):
         self.context_dim = self.t5xxl.width if self.t5xxl else context_dim
         self._report_once()
         if loads:
-            source = ckpt_path or version
-            load_part(self, open_checkpoint(source).read().cond_stage, source)
-            self.loaded_from = source
+            self._load(ckpt_path, version)
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context (b, tokens of the CLIPs + t5_length, context_dim); pooled (b, both widths)."""
@@ -104,6 +120,15 @@ class SD3Conditioner(nn.Module):
         pooled = torch.cat([vector for _, vector in both], dim=-1)
         states = F.pad(states, (0, self.context_dim - states.shape[-1]))
         return Conditioning(torch.cat([states, self._of_t5(captions, states)], dim=1), pooled)
+
+    def _load(self, ckpt_path: str | EncoderPaths | None, version: str) -> None:
+        apart = given_paths(ckpt_path, ENCODER_PLACES)
+        whole = ckpt_path if isinstance(ckpt_path, str) else version
+        source = ", ".join(apart.values()) or whole
+        state = with_own_files({}, apart, ENCODER_PLACES) if apart else open_checkpoint(whole).read().cond_stage
+        require_all(state, [*self.shares()], ENCODER_PLACES, source)
+        load_part(self, state, source)
+        self.loaded_from = source
 
     @staticmethod
     def require_files(params: Mapping[str, Any]) -> None:

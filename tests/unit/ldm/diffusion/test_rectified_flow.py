@@ -181,5 +181,6 @@ def test_a_path_that_cannot_be_is_a_fault(wrong: dict[str, float]) -> None:
 
 
 def test_the_path_is_told_in_diffusers_words() -> None:
-    assert RectifiedFlow(sampling_shift=3.0).scheduler_settings() == {"use_flow_sigmas": True, "flow_shift": 3.0}
+    told = {"use_flow_sigmas": True, "flow_shift": 3.0, "timestep_spacing": "trailing"}
+    assert RectifiedFlow(sampling_shift=3.0).scheduler_settings() == told
     assert RectifiedFlow(500).scheduler_settings()["num_train_timesteps"] == 500

@@ -32,10 +32,10 @@ def test_a_folders_scheduler_walks_the_path_that_it_was_written_for() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "settings"),
     [
-        (FlowMatchEulerDiscreteScheduler(shift=3.0), SETTINGS),
+        (FlowMatchEulerDiscreteScheduler(shift=3.0), {**SETTINGS, "timestep_spacing": "linspace"}),
         (
             FlowMatchEulerDiscreteScheduler(500),
-            {"use_flow_sigmas": True, "flow_shift": 1.0, "num_train_timesteps": 500},
+            {**SETTINGS, "flow_shift": 1.0, "timestep_spacing": "linspace", "num_train_timesteps": 500},
         ),
         (DPMSolverMultistepScheduler(), {}),
         (EulerDiscreteScheduler(prediction_type="v_prediction"), {}),
@@ -67,6 +67,14 @@ def test_a_file_of_a_flow_says_what_it_can_and_what_others_have_to_be_told() -> 
     assert any("rectified flow" in line and "shift 3" in line for line in remarks(source, "ldm"))
     assert not any("rectified flow" in line for line in remarks(source, "diffusers"))
     assert flow_of_metadata({"lun.sampling_shift": "much"})["flow_shift"] == 1.0
+
+
+def test_a_folder_that_cannot_have_the_levels_of_the_samples_here_is_said_to() -> None:
+    settings = dict(RectifiedFlow(sampling_shift=3.0, spacing="linspace").scheduler_settings())
+    odd, usual = (model("sdxl", prediction="flow_prediction", scheduler=given) for given in (settings, SETTINGS))
+    assert any("spaced linspace" in line for line in remarks(odd, "diffusers"))
+    assert not any("spaced" in line for line in remarks(usual, "diffusers"))
+    assert flow_of_metadata(metadata_of(odd, "t", "d")) == settings
 
 
 @pytest.mark.parametrize(("prediction", "scheduler"), [("flow_prediction", {}), ("v_prediction", SETTINGS)])

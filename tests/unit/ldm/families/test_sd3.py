@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import pytest
 import torch
 from diffusers import AutoencoderKL, SD3Transformer2DModel, StableDiffusion3Pipeline
@@ -13,20 +14,22 @@ from support.small import same
 from support.small_sd3 import KINDS, MMDIT, VAE16, file_of, model, networks
 from torch import Tensor
 
-from ldm.convert.diffusers_folder import read_pipeline, write_json, write_pipeline
+from ldm.convert.diffusers_folder import read_pipeline, scheduler_config, write_json, write_pipeline
 from ldm.convert.model import Model
 from ldm.convert.model_files import Wish, export, remarks
 from ldm.convert.modelspec import metadata_of
+from ldm.diffusion.rectified_flow import RectifiedFlow, Spacing
 from ldm.errors import Fault
 from ldm.families.facts import Facts
+from ldm.families.flow_marks import flow_of_folder
 from ldm.families.part_names import named_parts
 from ldm.families.registry import family_of, variant_of
-from ldm.families.sd3 import SD3, SD3_MEDIUM, SD35_LARGE, SD35_MEDIUM, euler
+from ldm.families.sd3 import SD3, SD3_MEDIUM, SD35_LARGE, SD35_MEDIUM, scheduler_on_path
 from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.read import read_state_dict
 from ldm.files.write import write_safetensors
 from ldm.keys.mmdit import mmdit_from_library
-from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, split_parts, unet_of
+from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, below, split_parts, unet_of
 from ldm.models.diffusion.published import build_published
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.convert.vae_parts import with_vae
@@ -107,7 +110,7 @@ def test_a_folder_that_the_libraries_wrote_has_the_same_numbers_in_a_file(tmp_pa
     for name, network in networks("3.5 large").items():
         network.save_pretrained(tmp_path / name)
     (tmp_path / "model_index.json").write_text("{}")
-    write_json(tmp_path / "scheduler" / "scheduler_config.json", euler(Facts()))
+    write_json(tmp_path / "scheduler" / "scheduler_config.json", scheduler_on_path(Facts()))
     read = read_pipeline(tmp_path)
     assert same(read.state, file_of("3.5 large"))
     assert (read.facts.prediction, read.facts.scheduler["flow_shift"]) == ("flow_prediction", 3.0)
@@ -126,8 +129,20 @@ def test_diffusers_reads_a_file_alone(tmp_path: Path) -> None:
 def test_a_file_that_says_nothing_of_itself_is_a_flow_with_the_published_shift(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "a.safetensors", file_of("medium", TEXT_ENCODERS))
     opened = open_model(str(tmp_path / "a.safetensors")).model
-    assert opened.facts.scheduler == {"use_flow_sigmas": True, "flow_shift": 3.0}
+    assert opened.facts.scheduler == {"use_flow_sigmas": True, "flow_shift": 3.0, "timestep_spacing": "linspace"}
     assert [line for line in remarks(opened, "ldm") if "no text encoder" in line]
+
+
+@pytest.mark.parametrize(("spacing", "off"), [("linspace", 0), ("trailing", 1.01e-3)])
+def test_a_folders_scheduler_visits_the_levels_that_are_sampled_here(spacing: Spacing, off: float) -> None:
+    path = RectifiedFlow(sampling_shift=3.0, spacing=spacing)
+    assert SD3.pipeline is not None
+    told = scheduler_config(Facts("flow_prediction", path.scheduler_settings()), on_path=SD3.pipeline.on_path)
+    theirs = getattr(diffusers, told["_class_name"]).from_config(told)
+    theirs.set_timesteps(8)
+    assert (theirs.sigmas - path.grid(8)).abs().max() <= off
+    assert SD3.objective(Facts(scheduler=flow_of_folder(told))).path == path
+    assert SD3.objective(Facts()).path == RectifiedFlow(sampling_shift=3.0, spacing="linspace")  # of what says nothing
 
 
 def test_a_folder_gives_a_model_the_names_of_a_single_file(tmp_path: Path) -> None:
@@ -203,11 +218,42 @@ def test_a_vae_alone_is_not_taken_for_one_of_other_latents(tmp_path: Path, caplo
         with_vae(source, str(tmp_path / "flux"), False)
 
 
-def test_a_file_without_text_encoders_draws_nothing_and_names_their_files() -> None:
-    with pytest.raises(Fault) as caught:
-        build_published(model("medium", TEXT_ENCODERS))
-    assert "clip_l.safetensors, clip_g.safetensors, t5xxl_fp16.safetensors" in caught.value.why
-    assert caught.value.id == "MOD06"
+def test_a_file_draws_without_an_encoder_only_if_that_is_asked_for() -> None:
+    """Never from zeros that nobody asked for."""
+    for absent, files in (
+        ("", "clip_l.safetensors, clip_g.safetensors, t5xxl_fp16.safetensors"),
+        ("t5xxl.", "t5xxl_fp16.safetensors"),
+    ):
+        with pytest.raises(Fault, match=f"cannot draw without {files}") as caught:
+            build_published(model("medium", TEXT_ENCODERS + absent))
+        assert caught.value.id == "MOD06" and "text_encoder.t5=null" in caught.value.fix
+    built = build_published(model("medium"), {"t5": None, "clip": None})
+    assert [*built.cond_stage_model.shares()] == ["open_clip"]
+    with pytest.raises(Fault, match="no text encoder t6"):
+        build_published(model("medium"), {"t6": None})
+
+
+def test_a_file_draws_with_encoders_out_of_files_of_their_own(tmp_path: Path) -> None:
+    whole = file_of("medium")
+    files = {encoder.setting: str(tmp_path / encoder.file) for encoder in SD3.encoders}
+    for encoder in SD3.encoders:
+        write_safetensors(Path(files[encoder.setting]), below(whole, encoder.prefix))
+    with pytest.raises(Fault, match="no vocabulary of T5") as caught:
+        build_published(model("medium", TEXT_ENCODERS), files, str(tmp_path))
+    assert caught.value.id == "MOD01" and caught.value.fix.startswith("tokenizer=FOLDER")
+    built = build_published(model("medium", TEXT_ENCODERS), files, str(VOCABULARY))
+    expected = build_published(model("medium"), tokenizer=str(VOCABULARY))
+    assert same(built.cond_stage_model.state_dict(), expected.cond_stage_model.state_dict())
+    assert built.condition_on(["a red fox"]).context is not None
+
+
+def test_a_folder_goes_without_the_encoder_that_its_index_says_is_null(tmp_path: Path) -> None:
+    export(model("medium", f"{TEXT_ENCODERS}t5xxl."), tmp_path / "folder", Wish("diffusers"))
+    assert build_published(open_model(str(tmp_path / "folder")).model).cond_stage_model.t5xxl is None
+    index = json.loads((tmp_path / "folder" / "model_index.json").read_text())
+    write_json(tmp_path / "folder" / "model_index.json", index | {"text_encoder_3": ["transformers", "T5EncoderModel"]})
+    with pytest.raises(Fault, match="cannot draw without t5xxl_fp16.safetensors"):
+        build_published(open_model(str(tmp_path / "folder")).model)
 
 
 def test_its_parts_are_named_in_messages() -> None:

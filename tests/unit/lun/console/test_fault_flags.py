@@ -18,6 +18,11 @@ from lun.console.fault_flags import with_flags
         ("add one with vae=FILE", "add one with --vae FILE"),
         ("weights=raw, or leave ema=true out", "--raw, or leave --ema out"),
         ("ema=false", "--no-ema"),
+        (
+            "text_encoder.t5=a/t5.safetensors text_encoder.clip=null",
+            "--text-encoder t5=a/t5.safetensors --text-encoder clip=null",
+        ),
+        ("tokenizer=FOLDER, of a pipeline", "--tokenizer FOLDER, of a pipeline"),
     ],
 )
 def test_a_setting_is_worded_as_the_flag_that_changes_it(setting: str, flag: str) -> None:

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from ldm.errors import Fault
-from lun.sample.arguments import build, parse
+from lun.sample.arguments import build, parse, text_encoders
 
 NUMBERS = [action for action in build()._actions if action.type is not None]
 NONSENSE = ["nan", "inf", "-inf", "-2", "-0.5", "1e999", "", " ", "x", "0x10", "1" * 5000]
@@ -35,3 +35,10 @@ def test_a_number_that_makes_no_sense_is_refused(flag: argparse.Action, value: s
 def test_a_number_that_makes_sense_is_taken(flag: argparse.Action) -> None:
     for value in SOUND.get(flag.option_strings[0], ["1", "20"]):
         assert getattr(parse(["RUN", flag.option_strings[0], value]), flag.dest) is not None
+
+
+def test_text_encoders_are_files_by_name_or_null() -> None:
+    assert text_encoders(["t5=a=b.safetensors", "clip=null"]) == {"t5": "a=b.safetensors", "clip": None}
+    for word in ("t5", "t5=", "=a"):
+        with pytest.raises(Fault, match="takes NAME=FILE"):
+            text_encoders([word])
