@@ -142,10 +142,15 @@ class DeepSpeed(DeepSpeedStrategy):
         return optimizer, schedule
 
     def init_deepspeed(self) -> None:
+        model = self.lightning_module
+        precise = {name: weight.data.cpu() for name, weight in model.named_parameters() if weight.requires_grad}
         super().init_deepspeed()
         self._forward_redirection = InsideEngine(self.precision_plugin)
         self.precision_plugin.loss_scaler = getattr(self.model.optimizer, "loss_scaler", None)
-        self.partitions = Partitions(self.lightning_module, self.model.optimizer, self.root_device, self.states)
+        self.partitions = Partitions(model, self.model.optimizer, self.root_device, self.states)
+        if self.precision_plugin.policy.name != "32-true":  # the engine made its fp32 weights from halved ones
+            self.partitions.write(precise)
+            self.partitions.written()
 
     @property
     def ema_source(self) -> Partitions:

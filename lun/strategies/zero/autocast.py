@@ -30,11 +30,11 @@ class ZeroPrecision(DeepSpeedPrecision):
         self.loss_scaler: Any = None  # the engine's, once there is one
 
     def tensor_init_context(self) -> AbstractContextManager[None]:
-        """Networks are built and read in fp32, by bf16-true as well: the engine's fp32 copies come from them."""
+        """Networks are built and read in fp32, by bf16-true as well: the sharded fp32 weights come from them."""
         return nullcontext()
 
     def convert_module(self, module: nn.Module) -> nn.Module:
-        """Left to the engine, which makes its fp32 copies of the weights first."""
+        """Left to the engine."""
         return module
 
     def convert_input(self, data: Any) -> Any:
