@@ -1,19 +1,22 @@
 """Which modules of a network are gathered on their own, found by size and not by family."""
 
+from collections.abc import Set
+
 from torch import nn
 
 _RECOMPUTE = ("enable_gradient_checkpointing", "gradient_checkpointing_enable")  # diffusers, transformers
 
 
-def blocks_of(module: nn.Module, size: int) -> list[nn.Module]:
+def blocks_of(module: nn.Module, size: int, whole: Set[nn.Parameter] = frozenset()) -> list[nn.Module]:
     """Members of lists of layers below `module` with at least `size` parameters, of which any train, inner ones first.
 
+    Frozen parameters count, too, since below adapters they are what takes memory; those that stay `whole` do not.
     A member of a list is called as a whole, so that its weights can be gathered before and let go of after. What an
     inner block holds does not count for the one around it. A single layer is no block: what it returns may be written
     over in place, which loses the mark that gathers its weights for the backward pass.
     """
     blocks: list[nn.Module] = []
-    _collect(module, size, blocks, in_list=False)
+    _collect(module, size, whole, blocks, in_list=False)
     return blocks
 
 
@@ -25,11 +28,11 @@ def compute_twice(model: nn.Module) -> None:
             method()
 
 
-def _collect(module: nn.Module, size: int, blocks: list[nn.Module], in_list: bool) -> int:
-    """The parameters of `module` that no block holds, frozen ones too: below adapters these are what takes memory."""
+def _collect(module: nn.Module, size: int, whole: Set[nn.Parameter], blocks: list[nn.Module], in_list: bool) -> int:
+    """The parameters of `module` that are cut and that no block holds."""
     listed = isinstance(module, nn.ModuleList)
-    left = sum(p.numel() for p in module.parameters(recurse=False))
-    left += sum(_collect(child, size, blocks, listed) for child in module.children())
+    left = sum(p.numel() for p in module.parameters(recurse=False) if p not in whole)
+    left += sum(_collect(child, size, whole, blocks, listed) for child in module.children())
     trains = any(parameter.requires_grad for parameter in module.parameters())
     if not in_list or left < size or not trains or not list(module.children()):
         return left

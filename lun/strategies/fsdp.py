@@ -22,6 +22,7 @@ from ldm.errors import Fault
 from ldm.torch_internals import apply_to_tensors
 from lun.strategies import checkpoint_parts, shards
 from lun.strategies.blocks import blocks_of, compute_twice
+from lun.strategies.half import frozen_to
 
 WHERE = "lightning.trainer.strategy"
 
@@ -29,11 +30,13 @@ WHERE = "lightning.trainer.strategy"
 class FSDP(ModelParallelStrategy):
     """Full sharding by torch's `fully_shard`, with ordinary checkpoints.
 
-    Sharded is what trains; frozen parts (first stage, text encoder) lie whole on every device. In bfloat16 (mixed or
-    true) weights are gathered in it, gradients are reduced and weights stepped in float32. Checkpoints are those of one
-    process and resume under any strategy and number of ranks.
+    Sharded is what trains; what is frozen (first stage, text encoder, the base below adapters) lies whole on every
+    device. In bfloat16 (mixed or true) weights are gathered in it, gradients are reduced and weights stepped in
+    float32. Checkpoints are those of one process and resume under any strategy and number of ranks.
 
     block_size                   parameters from which a member of a list of layers is gathered on its own
+    shard_frozen                 spread the frozen weights of networks that train as well: for a base below adapters
+                                 that does not fit on one device, at the price of gathering it twice a micro-batch
     activation_checkpointing     compute activations twice instead of keeping them
     cpu_offload                  keep weights and optimizer state in main memory; steps are made there
     shard_size                   ranks that share one copy of the weights, the others hold further copies (HSDP): 8 on
@@ -48,6 +51,7 @@ class FSDP(ModelParallelStrategy):
     def __init__(
         self,
         block_size: int = 5_000_000,
+        shard_frozen: bool = False,
         activation_checkpointing: bool = False,
         cpu_offload: bool = False,
         shard_size: int | None = None,
@@ -62,6 +66,7 @@ class FSDP(ModelParallelStrategy):
             timeout=timedelta(minutes=timeout_minutes),
         )
         self.block_size = block_size
+        self.shard_frozen = shard_frozen
         self.activation_checkpointing = activation_checkpointing
         self.cpu_offload = cpu_offload
         self.shard_size = shard_size
@@ -97,12 +102,10 @@ class FSDP(ModelParallelStrategy):
     def convert(self) -> None:
         """In bf16-true only frozen parts are: parts of what trains are small, so that they can stay in float32."""
         model: nn.Module = self.lightning_module
-        if self._precision != "bf16-true":
+        if self._precision == "bf16-true":
+            frozen_to(model, torch.bfloat16)
+        else:
             self.model = self.precision_plugin.convert_module(model)
-            return
-        for parameter in model.parameters():
-            if not parameter.requires_grad:
-                parameter.data = parameter.data.to(torch.bfloat16)
 
     def shard(self) -> None:
         """Raises `Fault` CFG08 for a trained parameter that no shard holds: its gradient would never be reduced."""
@@ -110,8 +113,9 @@ class FSDP(ModelParallelStrategy):
         policy: OffloadPolicy = CPUOffloadPolicy(pin_memory=self.root_device.type == "cuda")
         how: dict[str, Any] = {"mesh": self.mesh(), "offload_policy": policy if self.cpu_offload else OffloadPolicy()}
         for unit in model.forward_units():
-            how["mp_policy"] = self.mixed_precision(unit)
-            for block in blocks_of(unit.module, self.block_size):
+            whole = set() if self.shard_frozen else {p for p in unit.module.parameters() if not p.requires_grad}
+            how |= {"mp_policy": self.mixed_precision(unit), "ignored_params": whole}
+            for block in blocks_of(unit.module, self.block_size, whole):
                 fully_shard(block, reshard_after_forward=True, **how)
             fully_shard(unit.module, reshard_after_forward=not unit.stays_whole, **how)
         outside = [n for n, p in model.named_parameters() if p.requires_grad and not isinstance(p, DTensor)]

@@ -23,9 +23,8 @@ class Mixed(MixedPrecision):
 
     def convert_module(self, module: nn.Module) -> nn.Module:
         half = torch.bfloat16 if self.precision == "bf16-mixed" else torch.float16
-        for parameter in _parameters(module, half) if self.frozen_half else ():
-            if not parameter.requires_grad:
-                parameter.data = parameter.data.to(half)
+        if self.frozen_half:
+            frozen_to(module, half)
         return module
 
 
@@ -42,7 +41,7 @@ class RoundedWeights(Precision):
         self.device = device
 
     def convert_module(self, module: nn.Module) -> nn.Module:
-        for parameter in _without_precise(module):
+        for parameter in parameters_for(module, torch.bfloat16):
             parameter.data = parameter.data.to(torch.bfloat16)
         return module
 
@@ -67,19 +66,22 @@ class RoundedWeights(Precision):
         return result
 
 
-def _without_precise(module: nn.Module) -> Iterator[nn.Parameter]:
-    """The parameters below `module`, without those of parts that say they stay in float32, as adapters do."""
+def frozen_to(module: nn.Module, half: torch.dtype) -> None:
+    """Let what does not train be in `half`, where it may be."""
+    for parameter in parameters_for(module, half):
+        if not parameter.requires_grad:
+            parameter.data = parameter.data.to(half)
+
+
+def parameters_for(module: nn.Module, half: torch.dtype) -> Iterator[nn.Parameter]:
+    """The parameters below `module` that may be in `half`.
+
+    Parts stay out that overflow in it, and those that say they stay in float32, as adapters do, frozen ones too.
+    """
     if getattr(module, "keeps_float32", False):
         return
-    yield from module.parameters(recurse=False)
-    for child in module.children():
-        yield from _without_precise(child)
-
-
-def _parameters(module: nn.Module, half: torch.dtype) -> Iterator[nn.Parameter]:
-    """The parameters below `module`, without parts that overflow in `half`."""
     if half == torch.float16 and getattr(module, "overflows_in_float16", False):
         return
     yield from module.parameters(recurse=False)
     for child in module.children():
-        yield from _parameters(child, half)
+        yield from parameters_for(child, half)

@@ -184,7 +184,6 @@ COVERED_BY = {
     "lun.strategies.ddp": "tests/distributed/test_ddp.py",
     "lun.strategies.deepspeed": "tests/distributed/test_zero.py",
     "lun.strategies.fsdp": "tests/distributed/test_fsdp.py",
-    "lun.strategies.half": "tests/unit/lun/strategies/test_combinations.py",
     "lun.strategies.precision": "tests/unit/lun/strategies/test_combinations.py",
     "lun.strategies.zero.autocast": "tests/unit/lun/strategies/zero/test_loss_scaler.py",
     "lun.strategies.zero.checkpoint": "tests/distributed/test_zero.py",

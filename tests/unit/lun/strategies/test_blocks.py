@@ -37,3 +37,12 @@ def test_a_frozen_block_with_a_small_adapter_is_gathered_on_its_own() -> None:
     network.layers = nn.ModuleList([layer(9).requires_grad_(False), layer(9).requires_grad_(False)])
     network.layers[1][0].adapter = nn.Linear(9, 1)  # type: ignore[union-attr, index]
     assert blocks_of(network, 81) == [network.layers[1]]
+
+
+def test_what_stays_whole_does_not_count() -> None:
+    network = nn.Module()
+    network.layers = nn.ModuleList([layer(9).requires_grad_(False), layer(9).requires_grad_(False)])
+    network.layers[0][0].adapter = nn.Linear(9, 1)  # type: ignore[union-attr, index]
+    network.layers[1][0].adapter = nn.Linear(9, 9)  # type: ignore[union-attr, index]
+    whole = {parameter for parameter in network.parameters() if not parameter.requires_grad}
+    assert blocks_of(network, 81, whole) == [network.layers[1]]

@@ -1,0 +1,33 @@
+"""What of a model is kept in half precision."""
+
+import pytest
+import torch
+from support.adapted import adapted
+from torch import nn
+
+from lun.strategies.half import Mixed, RoundedWeights
+
+
+def network() -> nn.Sequential:
+    """A frozen layer with an adapter, of which one matrix is frozen; and a part that overflows in float16."""
+    layers = nn.Sequential(nn.Linear(12, 16).requires_grad_(False), nn.Linear(16, 2).requires_grad_(False))
+    adapted("LoRA", layers[0]).down.requires_grad_(False)  # type: ignore[operator, union-attr]
+    layers[1].overflows_in_float16 = True  # type: ignore[assignment]
+    return layers
+
+
+@pytest.mark.parametrize(
+    ("plugin", "overflowing"),
+    [
+        (Mixed("16-mixed", "cpu", torch.amp.GradScaler("cpu"), frozen_half=True), torch.float32),
+        (Mixed("bf16-mixed", "cpu", frozen_half=True), torch.bfloat16),
+        (RoundedWeights("cpu"), torch.bfloat16),
+    ],
+    ids=["16-mixed", "bf16-mixed", "bf16-true"],
+)
+def test_adapters_stay_precise_also_where_they_are_frozen(plugin: Mixed, overflowing: torch.dtype) -> None:
+    model = plugin.convert_module(network())
+    kept = {name: parameter.dtype for name, parameter in model.named_parameters()}
+    assert kept["0.adapter.down"] == kept["0.adapter.up"] == torch.float32
+    assert kept["0.weight"] == (torch.float16 if plugin.precision == "16-mixed" else torch.bfloat16)
+    assert kept["1.weight"] == overflowing
