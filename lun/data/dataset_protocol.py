@@ -13,6 +13,8 @@ member makes something possible, and nothing in this program asks for a class in
     tags, caption                      tag counts in exported weights
     fingerprint                        whether a resumed run reads the same data
     placement                          SDXL's size conditioning of cached latents
+    shard_lengths, window              that few shards are read at a time
+    shard_identities                   whether validation reads what training reads, without a path for each example
 """
 
 import hashlib
@@ -31,6 +33,7 @@ from ldm.errors import Fault
 from lun.data.example import Example
 from lun.data.metadata.tag_column import TagColumn
 from lun.data.order.law import Size
+from lun.data.order.windows import InShards
 
 
 class ImageDataset(Protocol):
@@ -95,6 +98,20 @@ class FullDataset(Protocol):
     @property
     def captions_settled(self) -> bool:
         """whether there are no captions but those"""
+
+
+class ShardedDataset(FullDataset, Protocol):
+    """One whose examples lie in shards, few of which are read at a time."""
+
+    def shard_lengths(self) -> NDArray[np.integer[Any]]:
+        """(s,) how many examples lie in each shard; they follow one another"""
+
+    @property
+    def window(self) -> int | None:
+        """of how many shards examples are mixed; None shuffles all together"""
+
+    def shard_identities(self) -> Sequence[bytes]:
+        """(s,) a hash of what each shard holds"""
 
 
 CACHED_LATENTS = ("picture", "flipped", "caption", "preparation")
@@ -169,6 +186,17 @@ class DatasetAccess:
             return None
         return self._column("weights", (len(self),), 0).astype(np.float32)
 
+    def lie(self) -> InShards | None:
+        """How the examples lie in shards, where few of these are to be read at a time."""
+        window = getattr(self.dataset, "window", None) if self.has("shard_lengths") else None
+        if window is None:
+            return None
+        lengths = np.asarray(self.dataset.shard_lengths(), np.int64)
+        if lengths.sum() != len(self) or window < 1:
+            why = f"{lengths.sum():,} examples in shards, {len(self):,} in all, {window} shards of a window"
+            raise self._senseless("shard_lengths", why, "return the lengths of all shards, and 1 or more as window")
+        return InShards(lengths, int(window))
+
     def path(self, index: int) -> str:
         """A name for one example: its file where the dataset tells it."""
         return str(self.dataset.path(index)) if self.has("path") else f"example {index}"
@@ -178,7 +206,7 @@ class DatasetAccess:
         if self.has("paths"):
             paths: Sequence[str] = self.dataset.paths()
             return paths
-        if not self.has("path"):
+        if not self.has("path") or self.has("shard_identities"):
             return None
         return [_absolute(self.dataset.path(index)) for index in range(len(self))]
 

@@ -3,32 +3,21 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
-from ldm.errors import Fault
 from lun.data.example import Example
 from lun.data.images.colours import ColourManagement
-from lun.data.images.decode import (
-    DECODING,
-    RESAMPLING,
-    Interpolation,
-    cut_box,
-    decode,
-    fit,
-    flip,
-    header_size,
-    to_array,
-)
-from lun.data.images.loss_masks import MaskKind, mask_file, read_mask, require_masks
+from lun.data.images.decode import Interpolation, header_size
+from lun.data.images.loss_masks import MaskKind, mask_file, require_masks
+from lun.data.images.preparation import Preparation, require
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.folder_contents import LayoutName
@@ -86,12 +75,9 @@ class Local:
         icc: ColourManagement = "convert",
         follow_links: bool = False,
     ) -> None:
-        _check(size, interpolation, flip_p, limit_images, repeats, icc)
-        self.size = size
-        self.resampling = RESAMPLING[interpolation]
-        self.flip_p = flip_p
-        self.crop = crop
-        self.mask = mask
+        self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
+        _check(limit_images, repeats)
+        self.size, self.crop, self.flip_p = size, crop, flip_p
         self.icc: ColourManagement = icc
         self.follow_links = follow_links
         self.times = repeats
@@ -116,13 +102,14 @@ class Local:
         """the rows of `table` that are examples, in their order"""
         described = metadata_params is not None
         self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "")
-        self.compose = self.captions.compose
+        self.compose = self.captions.maker.compose
 
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
         """Raise the `Fault` of params that no folder could mend."""
         given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
-        _check(*(given[name] for name in ("size", "interpolation", "flip_p", "limit_images", "repeats", "icc")))
+        Preparation(*(given[name] for name in ("size", "interpolation", "flip_p", "crop", "mask", "icc")))
+        _check(given["limit_images"], given["repeats"])
         merged_rules(given["metadata_params"], given["captions"])
 
     def __len__(self) -> int:
@@ -139,45 +126,33 @@ class Local:
 
     def picture(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
         """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
-        path = self.path(index)
-        target = size or (None if self.size is None else (self.size, self.size))
-        cut = partial(fit, size=target, crop=self.crop, resampling=self.resampling)
-        example: Example = {"image": to_array(cut(decode(path, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
-        mask = read_mask(path, self.root, self.mask, cut, self.follow_links) if self.mask else None
-        if mask is not None:
-            example["mask"] = mask.flip(1) if flipped else mask
-        if flipped:
-            example["image"] = flip(example["image"])
-        return {**example, **self.placement(index, flipped, size)}
+        pixels = self.prepared.picture(self.path(index), self._mask(index), flipped, size)
+        return {**pixels, **self.placement(index, flipped, size)}
+
+    def _mask(self, index: int) -> Path | None:
+        """The file of its mask, where one is looked for and there."""
+        if self.prepared.mask != "folder":
+            return None
+        return mask_file(self.path(index), self.root, self.follow_links)
 
     def flipped(self, draws: Draws) -> bool:
         """Whether the example with these draws is mirrored."""
-        return torch.rand((), generator=draws("flip")).item() < self.flip_p
+        return self.prepared.flipped(draws)
 
     def preparation(self) -> str:
         """What the pixels depend on besides the file, the mirroring and an asked size."""
-        kept = f"size={self.size} crop={self.crop} resampling={self.resampling.name} mask={self.mask} icc={self.icc}"
-        return f"{kept} decoding={DECODING}"
+        return self.prepared.identity()
 
     def files(self, index: int) -> list[Path]:
         """Every file that the pixels of example `index` come from."""
-        path = self.path(index)
-        beside = mask_file(path, self.root, self.follow_links) if self.mask == "folder" else None
-        return [path, beside] if beside else [path]
+        beside = self._mask(index)
+        return [self.path(index), beside] if beside else [self.path(index)]
 
     def placement(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
         known = "_sizes" in vars(self)  # one header is not worth reading all of them, in each worker
         width, height = map(int, self.sizes()[index]) if known else header_size(self.path(index))
-        target = size or (None if self.size is None else (self.size, self.size))
-        left, top, right, bottom = cut_box((width, height), target, self.crop)
-        wide, high = target or (right - left, bottom - top)
-        first = width - right if flipped else left
-        return {  # type: ignore[typeddict-item]  # a part of an example
-            "original_size": (height, width),
-            "crop": (round(top * high / max(1, bottom - top)), round(first * wide / max(1, right - left))),
-            "target_size": (high, wide),
-        }
+        return self.prepared.placement((width, height), flipped, size)
 
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
@@ -194,6 +169,10 @@ class Local:
         Each of several lines has its own; none are given where every access drops or shuffles tags.
         """
         return self.captions.settled(int(self.rows[index]))
+
+    def record(self, index: int) -> dict[str, Any]:
+        """Everything that is known of example `index` besides its pixels, as a packed set keeps it (plain JSON)."""
+        return {"path": self.name(index), **self.captions.record(int(self.rows[index]))}
 
     def written(self, index: int) -> tuple[str, list[str]]:
         """(text, tags) of example `index` as its files have them, before any rule."""
@@ -275,17 +254,6 @@ class Local:
         return digest.hexdigest()
 
 
-def _check(
-    size: int | None, interpolation: str, flip_p: float, limit_images: int | None, repeats: int, icc: str
-) -> None:
-    allowed = [
-        (size is None or size > 0, "size", size, "a number of pixels above 0, or null"),
-        (interpolation in RESAMPLING, "interpolation", interpolation, ", ".join(RESAMPLING)),
-        (0 <= flip_p <= 1, "flip_p", flip_p, "a probability, 0 to 1"),
-        (limit_images is None or limit_images > 0, "limit_images", limit_images, "a number above 0, or null"),
-        (icc in ("convert", "ignore"), "icc", icc, "convert or ignore"),
-        (0 < repeats <= MOST_REPEATS, "repeats", repeats, f"a number from 1 to {MOST_REPEATS:,}"),
-    ]
-    for holds, name, value, kind in allowed:
-        if not holds:
-            raise Fault("CFG08", f"{name} of lun.data.local.Local cannot be {value!r}", why=f"it takes {kind}")
+def _check(limit_images: int | None, repeats: int) -> None:
+    require(limit_images is None or limit_images > 0, "limit_images", limit_images, "a number above 0, or null")
+    require(0 < repeats <= MOST_REPEATS, "repeats", repeats, f"a number from 1 to {MOST_REPEATS:,}")

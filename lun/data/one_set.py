@@ -14,6 +14,7 @@ from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets
 from lun.data.order.law import Law, Order, Size
 from lun.data.order.law_start import LawStart
+from lun.data.order.windows import InShards, Windows
 
 _LONGEST_EPOCH = 1 << 30
 
@@ -41,19 +42,28 @@ class OneSet:
     @cached_property
     def _table(self) -> BucketTable:
         assert self.buckets is not None
-        return assign(self.access.sizes(), self.access.repeats(), self.buckets)
+        table, lie = assign(self.access.sizes(), self.access.repeats(), self.buckets), self.access.lie()
+        return table if lie is None else table.in_shards(lie)
 
     def law(self, seed: int, global_batch: int, start: LawStart) -> Law:
         """The order of all examples; it has no other start than its own."""
         if self.buckets is not None:
             return BucketOrder(self.table(), seed, global_batch)
-        return Order(_examples(self.dataset), seed)
+        examples, lie = _examples(self.dataset), self.access.lie()
+        if lie is None:
+            return Order(examples, seed)
+        if not isinstance(examples, int):
+            lie = InShards.of(examples, lie.lengths, lie.across)
+        return Order(examples, seed, shuffles=Windows(lie, seed))
 
     def fingerprint(self) -> str:
-        """What tells it from another: the dataset's own, else its class and length; and who is in which bucket."""
+        """What tells it from another: the dataset's own, else its class and length; window, and members of buckets."""
+        lie, own = self.access.lie(), self.access.fingerprint()
+        if lie is not None:
+            own = hashlib.sha256(f"{own} window={lie.across}".encode()).hexdigest()
         if self.buckets is not None:
-            return hashlib.sha256((self.access.fingerprint() + self.table().fingerprint()).encode()).hexdigest()
-        return self.access.fingerprint()
+            own = hashlib.sha256((own + self.table().fingerprint()).encode()).hexdigest()
+        return own
 
     def cached(self, make: Callable[[Any, Mapping[Size | None, np.ndarray]], Any]) -> Any:
         """The dataset as `make` gives it from a cache: of a dataset and the examples that are read at each size."""

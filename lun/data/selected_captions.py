@@ -1,5 +1,6 @@
 """The captions of a folder's pictures: what is written of each, and what the rules make of it at an access."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,7 @@ from typing import Any
 from ldm.diffusion.draws import Draws
 from lun.data.index.selection import Selection
 from lun.data.metadata.caption_files import CaptionReader
-from lun.data.metadata.compose import Composer, one_of, split_tags
-from lun.data.metadata.wildcards import with_choices
+from lun.data.metadata.made_captions import CaptionMaker, Written
 
 
 class SelectedCaptions:
@@ -22,42 +22,48 @@ class SelectedCaptions:
     def __init__(self, selection: Selection, rules: Mapping[str, Any], described: bool, default: str) -> None:
         self.root: Path = selection.root
         self.table = selection.table
+        self.known = selection.contents.table
         self.rules = rules
         self.default = default
         self.from_metadata = selection.contents.paths_from_metadata
-        self.tags_from_text = selection.tags_from_text
+        self.in_files = selection.contents.layout in ("flat", "sidecar", "kohya")
         self.reads_files = not self.from_metadata and not described
         self.read = CaptionReader(several=bool(rules.get("several_captions")))
-        self.compose = Composer(rules, sorts=not selection.tags_from_text)
+        self.maker = CaptionMaker(rules, selection.tags_from_text)
 
     def made(self, row: int, draws: Draws | None) -> str:
         """The caption of a row, made anew; without `draws` nothing is left to chance."""
-        return self._of(row, one_of(self._lines(row), draws), draws)
+        return self.maker.made(self._written(row), draws)
 
     def settled(self, row: int) -> list[str]:
         """Those that do not change from access to access; none where every access drops or shuffles tags."""
-        if self.compose.always_draws:
-            return []
-        return list(dict.fromkeys(self._of(row, line, None) for line in self._lines(row)))
+        return self.maker.settled(self._written(row))
 
     def written(self, row: int) -> tuple[str, list[str]]:
         """(text, tags) as the files have them, before any rule."""
-        tags = [] if self.tags_from_text else self.table.tags_of(row)
+        tags = [] if self.maker.tags_from_text else self.table.tags_of(row)
         return self._text(row).split("\n")[0], tags[: len(tags) - len(self._score_tag(row))]
 
-    def _lines(self, row: int) -> list[str]:
-        """The captions of a row."""
-        lines, separator = self._text(row).split("\n"), self.rules.get("caption_separator")
-        parts = [part.strip() for line in lines for part in line.split(separator)] if separator else lines
-        return [part for part in parts if part] or [""]
+    def record(self, row: int) -> dict[str, Any]:
+        """What the files say of a row, before any rule; what they do not say is left out."""
+        found: dict[str, Any] = {}
+        source, text = self.known.source[row], self.known.text[row]
+        if self.reads_files and source:
+            found["caption"] = CaptionReader(several=True)(self.root / source)
+        elif text or (source and not self.from_metadata):
+            found["caption"] = text
+        if tags := self.known.tags_of(row):
+            found["tags"] = tags
+        if not math.isnan(score := float(self.known.score[row])):
+            found["score"] = score
+        if not math.isnan(date := float(self.known.date[row])):
+            found["date"] = date
+        if (rating := int(self.known.rating[row])) >= 0:
+            found["rating"] = self.known.words[rating]
+        return found
 
-    def _of(self, row: int, line: str, draws: Draws | None) -> str:
-        if self.compose.wildcards:
-            line = with_choices(line, draws)
-        if not self.tags_from_text or self.rules.get("words") == "text":
-            return self.compose(self.table.tags_of(row), line, draws)
-        tags = split_tags(line, self.rules.get("split_tags", ","), self.rules.get("keep_separator"))
-        return self.compose([*tags, *self._score_tag(row)], "", draws)
+    def _written(self, row: int) -> Written:
+        return Written(self._text(row), self.table.tags_of(row), self._score_tag(row))
 
     def _text(self, row: int) -> str:
         """The captions of a row, one to a line; those with a file of their own are read from it at each call."""

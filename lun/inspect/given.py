@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.config.compat.upgrade import upgrade
+from lun.config.data_recipes import LOCAL, inside, require_folder_setting, require_recipe
 from lun.config.reading.load_layers import Merged, load_layers
-from lun.config.recipes import RecipeCheck
 from lun.config.several_sets import names_sets
-from lun.config.signature import accepted_by
-from lun.config.targets import find_target
 
 if TYPE_CHECKING:
     from lun.inspect.view import DatasetView
 
-LOCAL = "lun.data.local.Local"
-DATA_MODULE = "lun.data.module.DataModuleFromConfig"
 CLIP_LENGTH = 77
 
 
@@ -96,29 +92,18 @@ def read_given(folder: str | None, files: Sequence[str], settings: Sequence[str]
         return Given(folder, {"target": LOCAL, "params": {"data_root": folder}})
     merged, _, faults = upgrade(load_layers(files, settings))
     config, path = merged.config, ("data", "params", split)
-    recipe = _inside(config, *path)
+    recipe = inside(config, *path)
     if not recipe and files:
         raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(files))
     recipe = recipe if names_sets(recipe) else {"target": LOCAL, **recipe}
     if folder is not None:
         recipe = _with_folder(recipe, folder, merged, path)
-    check = RecipeCheck(merged)
-    declared = accepted_by(find_target(DATA_MODULE)).parameters[split]
-    check.parameter(find_target(DATA_MODULE), split, recipe, declared, path)
-    if faults + check.faults:
-        raise ExceptionGroup("faults in the configuration", faults + check.faults)
-    encoder = _inside(config, "model", "params", "cond_stage_config")
-    buckets = _inside(config, "data", "params", "buckets") or None
+    require_recipe(merged, faults, recipe, split)
+    encoder = inside(config, "model", "params", "cond_stage_config")
+    buckets = inside(config, "data", "params", "buckets") or None
     if not names_sets(recipe):
         recipe = {"target": recipe["target"], "params": recipe.get("params") or {}}
     return Given(folder, recipe, config.get("seed") or 0, encoder if encoder else None, buckets, split)
-
-
-def _inside(config: Any, *path: str) -> Any:
-    """The map at a path of a configuration; empty where there is none."""
-    for key in path:
-        config = config.get(key) if isinstance(config, Mapping) else None
-    return config if isinstance(config, Mapping) else {}
 
 
 def _with_folder(recipe: Mapping[str, Any], folder: str, merged: Merged, path: Sequence[str]) -> Mapping[str, Any]:
@@ -126,22 +111,10 @@ def _with_folder(recipe: Mapping[str, Any], folder: str, merged: Merged, path: S
     if names_sets(recipe):
         fix = "--set " + quoted(f"{'.'.join(path)}.sets.NAME.params.data_root={folder}")
         raise Fault("CLI03", "DIR does not say of which set it is", why=f"{'.'.join(path)} has several", fix=fix)
-    _require_folder_setting(recipe["target"], merged.where((*path, "target")))
+    require_folder_setting(recipe["target"], merged.where((*path, "target")), "python -m lun.inspect --base YAML")
     return {**recipe, "params": {**(recipe.get("params") or {}), "data_root": folder}}
 
 
 def _buckets_of(one: Mapping[str, Any], buckets: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Those that a set is read in."""
     return {**buckets, "resolutions": one["resolutions"]} if buckets and one.get("resolutions") else buckets
-
-
-def _require_folder_setting(target: str, where: str) -> None:
-    """Raise `Fault` CFG08 for a class that takes no `data_root`, CFG04 for one that may not be named."""
-    accepted = accepted_by(find_target(target))
-    if "data_root" not in accepted.parameters and not accepted.anything:
-        raise Fault(
-            "CFG08",
-            f"{target} takes no data_root, so that DIR has no effect",
-            where=where,
-            fix="python -m lun.inspect --base YAML    (without DIR)",
-        )

@@ -240,6 +240,7 @@ NO_PARTS: Mapping[str, str] = {
     "lun.strategies.zero.autocast.ZeroPrecision": "made by the strategy",
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
     "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
+    "lun.data.packed.PackedSet": "needs a packed set: `test_data_settings.py`",
 }
 """Found by their kind, but not to be named in a config, or tried elsewhere."""
 _WEIGHTS = "says where weights come from, and these are made up: `integration/test_weights_in.py`"

@@ -17,6 +17,10 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.local import Local
 from lun.data.metadata.params import CaptionParams, MetadataParams
+from lun.data.one_set import OneSet
+from lun.data.packed import PackedSet
+from lun.data.packs.packed_captions import PackedCaptionParams
+from lun.data.packs.packing import Packing, PackSettings
 
 TAGS = ["solo", "artist:kim", "red fox", "snow"]
 OTHER: Mapping[str, Any] = {
@@ -175,3 +179,45 @@ def test_a_filter_or_a_rule_for_captions_has_its_effect(
     assert not isinstance(plain, str), plain
     assert outcome(root, {where: {**beside, name: RULES[name]}}) != plain
     assert "has no effect" not in caplog.text
+
+
+OF_SHARDS = {"window": 2}
+OF_PACKED = inspect.signature(PackedSet).parameters.keys() - {"data_root"}
+
+
+@pytest.fixture(scope="module")
+def packed(board: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Both folders as packed sets."""
+    root, small = tmp_path_factory.mktemp("packed"), PackSettings(1, "given")
+    Packing(Local(str(board), metadata_params={}), root / "board", small).run()
+    Packing(Local(str(folder), allow_empty_captions=True), root / "folder", small).run()
+    return {"board": root / "board", "folder": root / "folder"}
+
+
+def seen_packed(root: Path, params: Mapping[str, Any]) -> Any:
+    """What training would see of a packed set, and whether it is the same to a resumed run."""
+    found = PackedSet(str(root), **{"size": 8, "flip_p": 0.0, **params})
+    indices = [index for index in range(len(found)) for _ in range(3)]
+    try:
+        examples = [found.example(index, Draws(0, 10 * index + turn)) for turn, index in enumerate(indices)]
+    except Fault as fault:
+        return fault.id
+    return described((examples, OneSet(found, None).fingerprint()))
+
+
+@pytest.mark.parametrize("name", sorted(OF_PACKED))
+def test_a_setting_of_a_packed_set_has_its_effect(name: str, packed: Mapping[str, Path]) -> None:
+    root = packed["folder" if name in OF_TEXT else "board"]
+    other = {**OTHER, **OF_SHARDS}[name]
+    assert seen_packed(root, {name: other}) != seen_packed(root, {})
+
+
+@pytest.mark.parametrize("name", sorted(PackedCaptionParams.__annotations__.keys() | CaptionParams.__annotations__))
+def test_a_rule_for_captions_of_a_packed_set_has_its_effect(name: str, packed: Mapping[str, Path]) -> None:
+    of_text = name in OF_TEXT
+    beside = {**({"split_tags": ","} if of_text else {}), **RULES_BESIDE.get(name, {})}
+    more: dict[str, Any] = {"allow_empty_captions": True}
+    root = packed["folder" if of_text else "board"]
+    plain = seen_packed(root, {**more, "captions": beside})
+    assert not isinstance(plain, str), plain
+    assert seen_packed(root, {**more, "captions": {**beside, name: RULES[name]}}) != plain

@@ -24,6 +24,7 @@ LAYERS: list[list[str]] = [
         "lun.sample",
         "lun.memory",
         "lun.migrate",
+        "lun.pack",
         "lun.inspect",
         "lun.posthoc_ema",
         "lun.data.cache.__main__",
@@ -67,6 +68,7 @@ PUBLIC = [
     "ldm.lr_scheduler.LambdaWarmUpCosineScheduler2",
     "ldm.util.instantiate_from_config",
     "lun.data.local.Local",
+    "lun.data.packed.PackedSet",
     "lun.data.module.DataModuleFromConfig",
     "lun.callbacks.ImageLogger",
     "lun.callbacks.SmoothedProgressBar",
@@ -93,6 +95,7 @@ LIGHT = [
     "lun.sample.command",
     "lun.memory.command",
     "lun.migrate.command",
+    "lun.pack.command",
 ]
 
 # The only places that touch what another library does not promise; each function there has a test of what it means.

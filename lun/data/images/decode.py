@@ -5,7 +5,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -76,12 +76,20 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Image.Image]:
     try:
         # Given a path, Pillow 13 maps uncompressed TIFF files into memory, and scrambles those that lie on their side.
         with open_file(path) as file, Image.open(file) as image:
-            _check_pixels(path, os.fstat(file.fileno()).st_size, *image.size)
+            _check_pixels(path, _length(file), *image.size)
             yield image
     except NoScale as error:
         raise _unreadable(path, str(error)) from error
     except DECODE_ERRORS as error:
         raise _unreadable(path, _reason(path, error)) from error
+
+
+def _length(file: BinaryIO) -> int:
+    """In bytes; where it stands in the file stays."""
+    here = file.tell()
+    length = file.seek(0, os.SEEK_END)
+    file.seek(here)
+    return length
 
 
 def decode(

@@ -25,19 +25,22 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 def read_mask(
-    path: Path, root: Path, kind: MaskKind, cut: Callable[[Image.Image], Image.Image], follow_links: bool = False
+    picture: str | os.PathLike[str],
+    beside: str | os.PathLike[str] | None,
+    kind: MaskKind,
+    cut: Callable[[Image.Image], Image.Image],
 ) -> Tensor | None:
-    """(h, w) in [0, 1] for the picture at `path`, white is 1; None where there is no mask.
+    """(h, w) in [0, 1] for the file `picture`, white is 1; None where there is no mask.
 
-    cut           what is done to the picture, so that the mask is done the same to
-    follow_links  whether links may lead out of `root`
+    beside  the file of its mask, for `folder`; None: it has none
+    cut     what is done to the picture, so that the mask is done the same to
 
     Raises `Fault` DAT06 for a broken file.
     """
-    picture = _alpha(path) if kind == "alpha" else _beside(path, root, follow_links)
-    if picture is None:
+    mask = _alpha(picture) if kind == "alpha" else None if beside is None else decode(beside)
+    if mask is None:
         return None
-    return torch.from_numpy(np.array(cut(picture.convert("L")))).float().div_(255)
+    return torch.from_numpy(np.array(cut(mask.convert("L")))).float().div_(255)
 
 
 def require_masks(root: Path, kind: MaskKind | None) -> None:
@@ -61,12 +64,7 @@ def mask_file(path: Path, root: Path, follow_links: bool = False) -> Path | None
     return None if first is None or (not follow_links and leads_out(first, os.path.realpath(root))) else first
 
 
-def _beside(path: Path, root: Path, follow_links: bool) -> Image.Image | None:
-    file = mask_file(path, root, follow_links)
-    return None if file is None else decode(file)
-
-
-def _alpha(path: Path) -> Image.Image | None:
+def _alpha(path: str | os.PathLike[str]) -> Image.Image | None:
     with opened(path) as image:
         turned = upright(image)
         return eight_bits(turned).convert("RGBA").getchannel("A") if turned.has_transparency_data else None

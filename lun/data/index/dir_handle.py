@@ -3,7 +3,8 @@
 import errno
 import os
 import stat
-from io import BufferedReader
+from dataclasses import dataclass
+from io import BufferedReader, BytesIO
 
 State = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
@@ -14,11 +15,27 @@ UNKNOWN: State = (-1, -1)
 _TO_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY)  # Linux lets one into folders that may not be listed
 
 
-def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+@dataclass(frozen=True)
+class FileInMemory(os.PathLike[str]):
+    """What a file holds, wherever it came from; takes the place of a path for whoever calls `open_file`.
+
+    name  what messages call it
+    """
+
+    name: str
+    data: bytes
+
+    def __fspath__(self) -> str:
+        return self.name
+
+
+def open_file(path: str | os.PathLike[str]) -> BufferedReader | BytesIO:
     """A regular file, to be read. Raises OSError for one that cannot be opened, and for what is none.
 
     FIFOs, sockets and devices are never opened: reading them may never end.
     """
+    if isinstance(path, FileInMemory):
+        return BytesIO(path.data)
     require_regular(os.stat(path))
     return open(path, "rb")
 

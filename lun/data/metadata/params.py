@@ -97,9 +97,7 @@ _SPELLINGS = {True: ("yes", "on", "true", "y"), False: ("no", "off", "false", "n
 _CHANCES = ("shuffle_tag_p", "tag_dropout_p", "text_p")
 
 
-def checked(
-    given: Mapping[str, Any] | None, of: type[MetadataParams] | type[CaptionParams], name: str
-) -> dict[str, Any]:
+def checked(given: Mapping[str, Any] | None, of: type[CaptionParams], name: str) -> dict[str, Any]:
     """What was given without empty settings, lists of tags as text. Raises `Fault` CFG03 or CFG08."""
     params = {key: value for key, value in (given or {}).items() if value is not None}
     known = of.__annotations__.keys() | CaptionParams.__annotations__.keys()

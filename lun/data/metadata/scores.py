@@ -17,7 +17,7 @@ def with_score_tags(table: Table, thresholds: Sequence[float]) -> Table:
     numbers, words = dict(table.numbers), list(table.words)
     tags = []
     for step in steps:
-        tag = f"scr{step:g}" if step < 1e6 else f"scr{step:.0f}"
+        tag = _name(step)
         if tag not in numbers:
             numbers[tag] = len(words)
             words.append(tag)
@@ -26,3 +26,13 @@ def with_score_tags(table: Table, thresholds: Sequence[float]) -> Table:
     reached[np.isnan(table.score)] = -1
     extra = np.append(np.array(tags, np.int32), np.int32(-1))[reached]
     return dataclasses.replace(table, tags=table.tags.with_last(extra), vocabulary=Strings.of(words))
+
+
+def score_tag(thresholds: Sequence[float], score: float) -> list[str]:
+    """The tag of one picture, by the same law; none for a score below all, or one that is nan."""
+    reached = [step for step in thresholds if score >= step]
+    return [_name(max(reached))] if reached else []
+
+
+def _name(step: float) -> str:
+    return f"scr{step:g}" if step < 1e6 else f"scr{step:.0f}"

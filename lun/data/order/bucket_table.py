@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from ldm.errors import Fault
 from lun.data.order.buckets import WHERE, BucketFit, Buckets, fit_sizes
 from lun.data.order.law import Size
 from lun.data.order.stream import ALONE, SetPart
+from lun.data.order.windows import InShards
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class BucketTable:
             len(bucket.examples) for bucket in self.buckets
         )
 
+    def in_shards(self, lie: InShards) -> "BucketTable":
+        """The same buckets of examples that lie in shards, those of each bucket in the order of the shards."""
+        return replace(self, buckets=[_in_shards(bucket, lie) for bucket in self.buckets])
+
     def fingerprint(self) -> str:
         """sha256 over sizes and members: what the order of examples depends on."""
         digest = hashlib.sha256()
@@ -90,6 +95,12 @@ class BucketTable:
             few = ", ".join(str(path(index)) for index in self.left_out[:3]) + (", ..." if self.left_out[3:] else "")
             lines.append(f"  {len(self.left_out):,} left out, since they would lose more than {WHERE}.max_crop: {few}")
         return lines
+
+
+def _in_shards(bucket: Bucket, lie: InShards) -> Bucket:
+    members = np.sort(bucket.examples)
+    own = InShards.of(members, lie.lengths, lie.across)
+    return replace(bucket, examples=members, sets=(SetPart(ALONE, members, Fraction(len(members)), own),))
 
 
 def assign(pictures: np.ndarray, repeats: np.ndarray | None, buckets: Buckets) -> BucketTable:

@@ -6,6 +6,9 @@ batches floor(e n_b / GB) ... floor((e + 1) n_b / GB) - 1 of every bucket, in an
 bucket that fills no batch in one epoch waits for a later one, and after e epochs each of its examples was read e times,
 but for those of one batch.
 
+Of a set in shards the batches of an epoch come window by window (`lun.data.order.windows`): first those that the first
+window of shards fills, in an order shuffled among them; what fills no batch is carried into the next window.
+
 With several sets `n_b` is the number of examples that are read of the bucket an epoch, which need not be whole, and
 its sequence mixes the sets, each of which is shuffled anew in laps of its own (`lun.data.order.stream`).
 
@@ -110,13 +113,35 @@ class BucketOrder:
             while len(self._rounds) > 1:
                 del self._rounds[min(self._rounds)]
             first, end = self._turns(epoch), self._turns(epoch + 1)
-            rows = [(which, turn) for which in range(len(first)) for turn in range(first[which], end[which])]
+            which = np.repeat(np.arange(len(first)), [after - begin for begin, after in zip(first, end, strict=True)])
+            turns = np.concatenate([np.arange(*one, dtype=np.int64) for one in zip(first, end, strict=True)])
             generator = torch.Generator().manual_seed(key(self.seed, "round", self.start.epoch + epoch))
-            shuffled = torch.randperm(len(rows), generator=generator).numpy()
-            self._rounds[epoch] = np.array(rows, dtype=np.int64).reshape(-1, 2)[shuffled]
+            shuffled = torch.randperm(len(which), generator=generator).numpy()
+            rows = np.stack([which, turns], axis=1)[shuffled]
+            if any(stream.windows for stream in self.streams):
+                rows = rows[np.argsort(self._windows_of(rows, epoch), kind="stable")]
             if any(bucket.sets for bucket in self.buckets):
-                _take_in_turn(self._rounds[epoch])
+                _take_in_turn(rows)
+            self._rounds[epoch] = rows
         return self._rounds[epoch]
+
+    def _windows_of(self, batches: np.ndarray, epoch: int) -> np.ndarray:
+        """(n,) the window of shards by whose end each of `batches`, (n, 2) of bucket and number, has its last example.
+
+        Where several sets are mixed each has windows of its own: then the share of the epoch that the bucket has behind
+        it, in as many parts as the set with most windows has.
+        """
+        found = np.empty(len(batches), np.int64)
+        in_step = [stream.in_step for stream in self.streams]
+        parts = max(stream.windows for stream in self.streams)
+        for which, (stream, windows) in enumerate(zip(self.streams, in_step, strict=True)):
+            own = batches[:, 0] == which
+            last = (batches[own, 1] + 1) * self.global_batch - 1
+            if windows is not None and all(in_step):
+                found[own] = windows.windows_of(epoch, last - epoch * windows.n)
+            else:
+                found[own] = (last - float(epoch * stream.rate)) / float(stream.rate) * parts
+        return found
 
 
 def _take_in_turn(batches: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """The order of examples: which one lies at each place of the endless sequence, as a law that needs no memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -70,16 +70,23 @@ class Order:
     """The endless sequence of a dataset, shuffled anew in every epoch; the slot is the place itself.
 
     examples  how many there are, or the index of each (an index that stands there three times is read three times)
+    shuffles  (epoch, number in the epoch) -> place among `examples`, where another law than `Shuffles` is wanted
     """
 
-    def __init__(self, examples: int | Sequence[int] | np.ndarray, seed: int, shuffle: bool = True) -> None:
+    def __init__(
+        self,
+        examples: int | Sequence[int] | np.ndarray,
+        seed: int,
+        shuffle: bool = True,
+        shuffles: Callable[[int, int], int] | None = None,
+    ) -> None:
         self.examples = range(examples) if isinstance(examples, int) else examples
         self.n = len(self.examples)
         if self.n < 1:
             raise ValueError(f"a sequence needs at least one example, got {self.n}")
         self.seed = seed
         self.shuffle = shuffle
-        self.shuffles = Shuffles(self.n, seed)
+        self.shuffles = shuffles or Shuffles(self.n, seed)
 
     def key(self, place: int) -> Key:
         epoch, turn = divmod(place, self.n)

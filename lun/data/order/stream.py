@@ -10,6 +10,7 @@ from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from lun.data.order.law import Shuffles
 from lun.data.order.mixture import Mixture
+from lun.data.order.windows import InShards, Windows
 
 LONGEST_BLOCK = 1 << 27
 """Places whose sets are kept in memory, 16 bytes each."""
@@ -24,11 +25,13 @@ class SetPart:
 
     members  (m,) their indices in the whole dataset; an index that stands there three times is read three times a lap
     rate     how many of them are read an epoch: m times the set's repeats
+    lie      how `members` lie in shards, where few of these are to be read at a time; None: shuffled all together
     """
 
     name: str
     members: np.ndarray | range
     rate: Fraction
+    lie: InShards | None = None
 
     @property
     def whole(self) -> bool:
@@ -53,10 +56,12 @@ class Stream:
         self.seed = seed
         self.rate: Fraction = sum((part.rate for part in parts), Fraction(0))
         self.first = [(first or {}).get(part.name, 0) for part in parts]
-        self.mixture = Mixture([part.rate for part in parts], all(part.whole for part in parts), seed, *what)
+        # A set in shards may be too long for an epoch's order to be kept: shares then hold in short blocks.
+        whole = all(part.whole and part.lie is None for part in parts)
+        self.mixture = Mixture([part.rate for part in parts], whole, seed, *what)
         if len(parts) > 1 and self.mixture.block > LONGEST_BLOCK:
             raise _too_far_apart(parts)
-        self.shuffles = [Shuffles(len(part.members), seed, *what, *_named(part.name)) for part in parts]
+        self.shuffles = [_shuffles(part, seed, (*what, *_named(part.name))) for part in parts]
 
     def __call__(self, number: int) -> int:
         which, turn = self.mixture(number)
@@ -69,9 +74,27 @@ class Stream:
         counts = zip(self.parts, self.first, self.mixture.counts(number), strict=True)
         return {part.name: first + count for part, first, count in counts}
 
+    @property
+    def windows(self) -> int:
+        """Into how many windows of shards an epoch of it falls; 0 for a stream without shards."""
+        return max((part.lie.windows for part in self.parts if part.lie is not None), default=0)
+
+    @property
+    def in_step(self) -> Windows | None:
+        """The windows of the only set, if each epoch is just a lap of it."""
+        only, shuffles = self.parts[0], self.shuffles[0]
+        alone = len(self.parts) == 1 and only.rate == len(only.members) and not self.first[0]
+        return shuffles if alone and isinstance(shuffles, Windows) else None
+
     def members_beside(self, index: int) -> np.ndarray | range:
         """The members of the set that example `index` belongs to."""
         return next((part.members for part in self.parts if index in part.members), self.parts[0].members)
+
+
+def _shuffles(part: SetPart, seed: int, what: tuple[int, ...]) -> Shuffles | Windows:
+    if part.lie is None:
+        return Shuffles(len(part.members), seed, *what)
+    return Windows(part.lie, seed, what, _named(part.name))
 
 
 def _too_far_apart(parts: Sequence[SetPart]) -> Fault:

@@ -19,6 +19,7 @@ from lun.data.order.law_start import BEGINNING, LawStart
 from lun.data.order.mixed import MixedOrder
 from lun.data.order.segments import Continuable, Segments
 from lun.data.order.stream import SetPart
+from lun.data.order.windows import InShards
 from lun.data.sets.joined import JoinedSets
 from lun.data.sets.set_settings import MixSettings, SetSettings
 
@@ -44,10 +45,16 @@ class Mix:
         buckets = replace(self.buckets, resolutions=one.resolutions) if one.resolutions else self.buckets
         access = DatasetAccess(self.joined.sets[one.name])
         try:
-            return assign(access.sizes(), access.repeats(), buckets)
+            table, lie = assign(access.sizes(), access.repeats(), buckets), self.lies[one.name]
+            return table if lie is None else table.in_shards(lie)
         except Fault as fault:
             fault.where = f"{one.where}, {fault.where}"
             raise
+
+    @cached_property
+    def lies(self) -> dict[str, InShards | None]:
+        """NAME -> how the examples of the set lie in shards, where few of these are to be read at a time."""
+        return {name: DatasetAccess(dataset).lie() for name, dataset in self.joined.sets.items()}
 
     @cached_property
     def members(self) -> dict[str, dict[Size | None, np.ndarray]]:
@@ -72,7 +79,16 @@ class Mix:
         """What is read at `size` after `step` steps of the run."""
         repeats = self.settings.repeats_at(step, self.examples)
         found = ((name, self.members[name].get(size), times) for name, times in repeats.items())
-        return tuple(SetPart(name, own, len(own) * times) for name, own, times in found if own is not None)
+        return tuple(
+            SetPart(name, own, len(own) * times, self._lie(name, size)) for name, own, times in found if own is not None
+        )
+
+    def _lie(self, name: str, size: Size | None) -> InShards | None:
+        """How those examples of a set lie in shards that are read at `size`."""
+        lie = self.lies[name]
+        if lie is not None and not self.buckets:
+            return InShards.of(self.members[name][None] - self.joined.first_of(name), lie.lengths, lie.across)
+        return lie and next(b.parts[0].lie for b in self.tables[name].buckets if b.size == size)
 
     def table(self, step: int = 0) -> BucketTable:
         """The buckets of all sets that are read after `step` steps."""
@@ -139,6 +155,8 @@ class Mix:
 
     def _fingerprint(self, name: str) -> str:
         digest = hashlib.sha256(DatasetAccess(self.joined.sets[name]).fingerprint().encode())
+        if (lie := self.lies[name]) is not None:
+            digest.update(f"window={lie.across}".encode())
         if self.buckets:
             digest.update(self.tables[name].fingerprint().encode())
         return digest.hexdigest()

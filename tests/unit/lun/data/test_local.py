@@ -242,7 +242,7 @@ def test_a_value_out_of_range_is_named(tmp_path, params):
     (name,) = params
     found = fault(data_root=str(tmp_path), **params)
     assert found.id == "CFG08"
-    assert found.what.startswith(f"{name} of lun.data.local.Local cannot be")
+    assert found.what.startswith(f"{name} of a data set cannot be")
 
 
 def picture(path: Path, size: tuple[int, int], **options: object) -> None:

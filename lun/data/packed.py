@@ -1,0 +1,147 @@
+"""A packed set: what `python -m lun.pack` wrote, or tar files of WebDataset that it wrote an index for."""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.admission import configurable
+from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
+from lun.data.example import Example
+from lun.data.images.colours import ColourManagement
+from lun.data.images.decode import Interpolation
+from lun.data.images.loss_masks import MaskKind
+from lun.data.images.preparation import Preparation, require
+from lun.data.order.law import Size
+from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, caption_rules
+from lun.data.packs.samples import Samples
+from lun.data.packs.set_file import SET_FILE
+from lun.data.packs.storage import storage_of
+
+WINDOW = 16
+
+
+@configurable
+class PackedSet:
+    """The pictures and captions of the packed set at `data_root`.
+
+    data_root             the folder that holds `set.json`
+    window                of how many shards pictures are mixed: an epoch reads the shards in a shuffled order, so many
+                          at a time; None shuffles all pictures together, as those of a folder
+    size, interpolation, flip_p, crop, mask, icc, captions, default_caption, allow_empty_captions
+                          as of `lun.data.local.Local`; which pictures there are was decided when they were packed
+    """
+
+    def __init__(
+        self,
+        data_root: str,
+        size: int | None = 512,
+        interpolation: Interpolation = "bicubic",
+        flip_p: float = 0.5,
+        crop: bool = True,
+        captions: PackedCaptionParams | None = None,
+        default_caption: str | None = None,
+        allow_empty_captions: bool = False,
+        mask: MaskKind | None = None,
+        icc: ColourManagement = "convert",
+        window: int | None = WINDOW,
+    ) -> None:
+        self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
+        _require_window(window)
+        self.size, self.crop, self.flip_p = size, crop, flip_p
+        self.icc: ColourManagement = icc
+        self.window = window
+        self.rules = caption_rules(captions)
+        self.samples = Samples(storage_of(data_root))
+        facts = self.samples.table.facts
+        if mask == "folder" and not facts.masks:
+            why = "every picture would count everywhere, as without masks"
+            fix = "pack the folder again, with mask: folder in the params of its recipe; or without mask"
+            raise Fault("CFG08", f"mask: folder was asked for, and {data_root} has no masks", why=why, fix=fix)
+        absent = default_caption if default_caption is not None else "" if allow_empty_captions else None
+        self.captions = PackedCaptions(facts, self.rules, absent)
+        self.compose = self.captions.maker.compose
+
+    @classmethod
+    def require_settings(cls, params: Mapping[str, Any]) -> None:
+        """Raise the `Fault` of params that no set could mend."""
+        given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
+        Preparation(*(given[name] for name in ("size", "interpolation", "flip_p", "crop", "mask", "icc")))
+        _require_window(given["window"])
+        caption_rules(given["captions"])
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
+        """As of `lun.data.local.Local`. Raises besides `Fault` DAT13 and DAT14 for shards that cannot be trusted."""
+        sample = self.samples[index]
+        flipped = self.flipped(draws)
+        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size)
+        caption = self.captions.made(sample.record, draws, sample.picture.name)
+        return {**pixels, **self.placement(index, flipped, size), "caption": caption}
+
+    def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+        """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
+        sample = self.samples[index]
+        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size)
+        return {**pixels, **self.placement(index, flipped, size)}
+
+    def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+        """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
+        return self.prepared.placement(self.samples.size(index), flipped, size)
+
+    def flipped(self, draws: Draws) -> bool:
+        """Whether the example with these draws is mirrored."""
+        return self.prepared.flipped(draws)
+
+    def preparation(self) -> str:
+        """What the pixels depend on besides the sample, the mirroring and an asked size."""
+        return self.prepared.identity()
+
+    def caption(self, index: int, draws: Draws | None = None) -> str:
+        """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
+        sample = self.samples[index]
+        return self.captions.made(sample.record, draws, sample.picture.name)
+
+    @property
+    def captions_settled(self) -> bool:
+        """Whether every access to an example gives one of its `settled_captions`."""
+        return not self.compose.draws
+
+    def settled_captions(self, index: int) -> list[str]:
+        """The captions of example `index` that do not change from access to access."""
+        sample = self.samples[index]
+        return self.captions.settled(sample.record, sample.picture.name)
+
+    def path(self, index: int) -> str:
+        """The shard and the row of an example: `DIR/000003.tar#17`."""
+        shard, row = self.samples.table.place(index)
+        return f"{self.samples.storage.path(self.samples.table.name(shard))}#{row}"
+
+    def sizes(self) -> NDArray[np.int32]:
+        """(n, 2) width and height of each picture, upright; 0 where it could not be read."""
+        return self.samples.sizes
+
+    def weights(self) -> NDArray[np.float32] | None:
+        """(n,) how much each picture counts in the loss; None where all count 1."""
+        return self.samples.weights
+
+    def shard_lengths(self) -> NDArray[np.int64]:
+        """(shards,) how many examples each holds, one shard after the other."""
+        return self.samples.table.lengths
+
+    def shard_identities(self) -> list[bytes]:
+        """(shards,) a hash of what each holds."""
+        return [one.tobytes() for one in self.samples.table.shards["sha256"]]
+
+    def fingerprint(self) -> str:
+        """sha256 of `set.json`, which has the hashes of all shards: their content and order, at once."""
+        return self.samples.table.fingerprint
+
+
+def _require_window(window: int | None) -> None:
+    require(window is None or window > 0, "window", window, f"a number of shards above 0, or null ({SET_FILE})")

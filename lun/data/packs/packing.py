@@ -1,0 +1,248 @@
+"""A folder's pictures as shards: equal input gives equal bytes, and a killed pack goes on at the next shard."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ldm.errors import Fault
+from ldm.files.replacing import is_leftover, replacing
+from ldm.shell import quoted
+from lun.data.dataset_protocol import DatasetAccess
+from lun.data.images.decode import header_size
+from lun.data.index.dir_handle import FileInMemory, open_file
+from lun.data.local import Local
+from lun.data.packs.samples import MASK, PICTURES, RECORD, Samples
+from lun.data.packs.set_file import ROW, SET_FILE, SHARD, SetFacts, index_of, shard_name
+from lun.data.packs.shard_writer import PackedSample, ShardWriter, shard_entry
+from lun.data.packs.smaller import made_smaller
+from lun.data.packs.storage import Folder
+
+log = logging.getLogger(__name__)
+
+PLAN = ".packing.json"
+"""What a pack is made of, while it is under way."""
+
+ShardOrder = Literal["hash", "given"]
+
+
+@dataclass(frozen=True)
+class PackSettings:
+    """How a folder is packed.
+
+    shard_bytes  a shard ends with the sample that makes it as long
+    order        `hash` mixes the pictures by their names, so that every shard is a fair sample; `given` keeps theirs
+    max_side     pictures with a longer side are made smaller; None leaves all bytes alone
+    """
+
+    shard_bytes: int = 256 << 20
+    order: ShardOrder = "hash"
+    max_side: int | None = None
+
+    def __post_init__(self) -> None:
+        for holds, name, value in (
+            (self.shard_bytes > 0, "--shard-mb", self.shard_bytes / (1 << 20)),
+            (self.max_side is None or self.max_side > 0, "--max-side", self.max_side),
+        ):
+            if not holds:
+                raise Fault("CLI03", f"{name} cannot be {value:g}", why="it takes a number above 0")
+
+
+class Packing:
+    """`dataset` on its way into `folder`; with `append`, what the set there has not got goes into further shards."""
+
+    def __init__(self, dataset: Local, folder: Path, settings: PackSettings, append: bool = False) -> None:
+        self.dataset = dataset
+        self.folder = folder
+        self.settings = settings
+        self.append = append
+        access = DatasetAccess(dataset)
+        self.times, self.weights = access.repeats(), access.weights()
+        self.made_of = {"input": dataset.fingerprint(), **asdict(settings)}
+
+    def run(self) -> SetFacts:
+        """Pack, or go on with it. Raises `Fault` CLI04 for a folder with something else, DAT06, OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = self._before()
+        if before is not None and not self.append:
+            log.info("packed   %s is packed already: %s samples", self.folder, f"{before.table.facts.samples:,}")
+            return before.table.facts
+        indices = self._order() if before is None else self._new_to(before)
+        if before is not None and not indices:
+            log.info("packed   %s has all of these pictures already", self.folder)
+            return before.table.facts
+        was_weighted = before is not None and before.table.facts.weighted
+        self._weighted = self.weights is not None or was_weighted
+        if before is not None and self._weighted and not was_weighted:
+            raise Fault("CLI04", f"{self.folder} has no weights, and the new pictures have some", where="--append")
+        self._claim(before)
+        self._sweep()
+        shards = [] if before is None else [before.table.shards]
+        written = 0 if before is None else self._samples_in(before)
+        first = len(before.table.shards) if before is not None else 0
+        shards += self._shards(indices, first, written)
+        return self._finish(shards, before)
+
+    def _before(self) -> Samples | None:
+        """The set that is there. Raises `Fault` CLI04 for one that was made of other pictures, or in another way."""
+        if not (self.folder / SET_FILE).exists():
+            if self.append:
+                fix = "without --append, or -o the folder of the set"
+                raise Fault("CLI04", f"{self.folder} holds no packed set to append to", where="-o", fix=fix)
+            return None
+        found = Samples(Folder(self.folder))
+        made_of = dict(found.table.facts.made_of or {})
+        if self.append and not made_of:
+            why = "somebody else made its shards"
+            raise Fault("CLI04", f"nothing can be appended to {self.folder}", where="-o", why=why)
+        if not self.append and made_of != self.made_of:
+            fix = "--append, which adds the pictures that it has not got, or -o ANOTHER_DIR"
+            raise Fault("CLI04", f"{self.folder} holds a set of other pictures or settings", where="-o", fix=fix)
+        return found
+
+    def _order(self) -> list[int]:
+        """Indices of the pictures, in the order in which they are written."""
+        sizes = self.dataset.sizes()
+        bad = np.flatnonzero(sizes.min(axis=1) <= 0)
+        if len(bad):
+            log.warning("warning[DAT06]: left out, since they cannot be read: %s images", f"{len(bad):,}")
+            log.warning("  where: %s", ", ".join(self.dataset.name(int(i)) for i in bad[:4]))
+        indices = np.flatnonzero(sizes.min(axis=1) > 0).tolist()
+        if not indices:
+            raise Fault("DAT02", "0 images can be read, so there is nothing to pack", where=str(self.dataset.root))
+        if self.settings.order == "hash":
+            indices.sort(key=lambda index: (_lot(self.dataset.name(index)), index))
+        return indices
+
+    def _new_to(self, before: Samples) -> list[int]:
+        known = {before[int(end)].record.get("path") for end in range(len(before))}
+        return [index for index in self._order() if self.dataset.name(index) not in known]
+
+    @staticmethod
+    def _samples_in(before: Samples) -> int:
+        """How many different ones: each has its number in its name."""
+        return sum(len(np.unique(before.index(shard)["block"])) for shard in range(len(before.table.shards)))
+
+    def _claim(self, before: Samples | None) -> None:
+        """Write down what is packed here. Raises `Fault` CLI04 where something else is."""
+        plan = {**self.made_of, "after": None if before is None else before.table.fingerprint}
+        text = json.dumps(plan, sort_keys=True)
+        file = self.folder / PLAN
+        with suppress(FileNotFoundError):
+            if file.read_text("utf-8") != text:
+                why = "its pictures or settings are not those of now"
+                fix = f"rm -r {quoted(self.folder)}, or -o ANOTHER_DIR"
+                raise Fault("CLI04", f"another pack is under way in {self.folder}", where="-o", why=why, fix=fix)
+            return
+        if before is None and any(self.folder.glob("*.tar")):
+            fix = "-o ANOTHER_DIR; an index for tar files that are there: --index-only"
+            raise Fault("CLI04", f"{self.folder} holds tar files of somebody else", where="-o", fix=fix)
+        with replacing(file) as out:
+            out.write(text.encode())
+
+    def _sweep(self) -> None:
+        for path in self.folder.iterdir():
+            if is_leftover(path):
+                path.unlink()
+
+    def _shards(self, indices: Sequence[int], number: int, written: int) -> Iterator[np.ndarray[Any, Any]]:
+        """A `SHARD` for each, those of an earlier attempt first."""
+        at = 0
+        while at < len(indices):
+            made = self._made_before(number)
+            if made is not None:
+                count, entry = made
+                log.info("shard    %s is there: %s samples", shard_name(number), f"{count:,}")
+            else:
+                count, entry = self._write(indices[at:], number, written + at)
+                log.info("shard    %s: %s samples", shard_name(number), f"{count:,}")
+            yield entry
+            at, number = at + count, number + 1
+
+    def _made_before(self, number: int) -> tuple[int, np.ndarray[Any, Any]] | None:
+        """(different samples, entry) of a shard that an earlier attempt finished: its index is written last."""
+        shard = self.folder / shard_name(number)
+        index = self.folder / index_of(shard.name)
+        if not (shard.exists() and index.exists()):
+            return None
+        data = index.read_bytes()
+        rows = np.frombuffer(data, ROW, len(data) // (ROW.itemsize + 4 * self._weighted))
+        with shard.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+        entry = shard_entry(len(rows), shard.stat().st_size, digest, data)
+        return len(np.unique(rows["block"])), entry
+
+    def _write(self, indices: Sequence[int], number: int, written: int) -> tuple[int, np.ndarray[Any, Any]]:
+        with ShardWriter(self.folder, number, self._weighted) as shard:
+            count = 0
+            while count < len(indices) and shard.bytes < self.settings.shard_bytes:
+                shard.add(self._sample(indices[count], written + count))
+                count += 1
+            return count, shard.finish()
+
+    def _sample(self, index: int, number: int) -> PackedSample:
+        """Example `index` as it is written. Raises `Fault` DAT06 for a picture that is gone."""
+        files = [_content(file) for file in self.dataset.files(index)]
+        picture, suffix = files[0].data, _suffix(files[0].name)
+        size = tuple(self.dataset.sizes()[index].tolist())
+        if self.settings.max_side is not None and max(size) > self.settings.max_side:
+            picture, suffix = made_smaller(files[0], suffix, self.settings.max_side)
+            size = header_size(FileInMemory(files[0].name, picture))
+        record = json.dumps(self.dataset.record(index), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+        named = [(RECORD, record), (suffix, picture)]
+        named += [(MASK + _suffix(mask.name), mask.data) for mask in files[1:]]
+        return PackedSample(
+            [(f"{number:09}.{extension}", data) for extension, data in named],
+            (size[0], size[1]),
+            1 if self.times is None else int(self.times[index]),
+            1.0 if self.weights is None else float(self.weights[index]),
+        )
+
+    def _finish(self, shards: Sequence[np.ndarray[Any, Any]], before: Samples | None) -> SetFacts:
+        """The table, then `set.json`, which makes it a set."""
+        entries = np.concatenate(shards)
+        data = entries.astype(SHARD).tobytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        was = before.table.facts if before is not None else None
+        facts = SetFacts(
+            samples=int(entries["samples"].sum(dtype=np.int64)),
+            shards=len(entries),
+            table=f"shards-{sha256[:12]}.table",
+            sha256=sha256,
+            lines=self.dataset.captions.in_files,
+            tags=bool(len(self.dataset.captions.known.tags.values)) or (was is not None and was.tags),
+            masks=self.dataset.prepared.mask == "folder" or (was is not None and was.masks),
+            weighted=self._weighted,
+            made_of=self.made_of,
+        )
+        with replacing(self.folder / facts.table) as file:
+            file.write(data)
+        with replacing(self.folder / SET_FILE) as file:
+            file.write(facts.to_json())
+        if was is not None and was.table != facts.table:
+            (self.folder / was.table).unlink(missing_ok=True)
+        (self.folder / PLAN).unlink(missing_ok=True)
+        return facts
+
+
+def _lot(name: str) -> bytes:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _content(file: Path) -> FileInMemory:
+    try:
+        with open_file(file) as opened:
+            return FileInMemory(str(file), opened.read())
+    except OSError as error:
+        raise Fault("DAT06", f"cannot read image {file}", why=error.strerror or str(error)) from error
+
+
+def _suffix(name: str) -> str:
+    suffix = name.rpartition(".")[2].lower()
+    return suffix if suffix in PICTURES else "png"

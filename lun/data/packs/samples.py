@@ -1,0 +1,134 @@
+"""Samples of a packed set by their index: bytes, checked, told apart by their extensions."""
+
+import hashlib
+import json
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import Fault
+from lun.data.index.dir_handle import FileInMemory
+from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardTable
+from lun.data.packs.storage import Storage
+from lun.data.packs.tar_members import BLOCK, members
+
+PICTURES = ("png", "jpg", "jpeg", "webp", "bmp", "avif", "tiff", "tif", "gif")
+MASK = "mask."
+"""What the extension of a mask begins with."""
+RECORD = "json"
+TEXT = "txt"
+
+MOST_INDEXES = 256
+"""Indexes of shards that are held, about 40 KB each."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One example as it was packed.
+
+    record  what is known of it: caption, tags, score, ...; nothing, where there is no JSON
+    """
+
+    picture: FileInMemory
+    mask: FileInMemory | None
+    record: Mapping[str, Any]
+
+
+class Samples:
+    """The samples of a set. Raises `Fault` DAT13 where the set cannot be read, DAT14 where it was changed."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        set_file = storage.whole([SET_FILE])[0]
+        name = SetFacts.of_json(set_file, storage.path(SET_FILE)).table
+        self.table = ShardTable.read(set_file, storage.whole([name])[0], storage.path(SET_FILE))
+        self._indexes: OrderedDict[int, NDArray[Any]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, index: int) -> Sample:
+        shard, row = self.table.place(index)
+        block, length, crc, _, _ = self.index(shard)[row].item()
+        where = f"{self.storage.path(self.table.name(shard))}#{row}"
+        return sample_of(self._checked(shard, (block * BLOCK, length), crc, where), where)
+
+    def _checked(self, shard: int, piece: tuple[int, int], crc: int, where: str) -> bytes:
+        name, length = self.table.name(shard), int(self.table.shards["bytes"][shard])
+        found = self.storage.pieces(name, [piece], length)[0]
+        if zlib.crc32(found) != crc:
+            why = "its checksum is not the one of when it was packed: a broken disk or copy, or somebody wrote to it"
+            raise Fault("DAT14", f"{where} is damaged", where=where, why=why, fix=COPY)
+        return found
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of a picture, upright; 0 where it could not be read when it was packed."""
+        shard, row = self.table.place(index)
+        found = self.index(shard)[row]
+        return int(found["width"]), int(found["height"])
+
+    def index(self, shard: int) -> NDArray[Any]:
+        """(samples,) of `ROW`."""
+        if shard in self._indexes:
+            self._indexes.move_to_end(shard)
+            return self._indexes[shard]
+        while len(self._indexes) >= MOST_INDEXES:
+            self._indexes.popitem(last=False)
+        found = self._rows(shard, self.storage.whole([self.table.index_name(shard)])[0])
+        self._indexes[shard] = found
+        return found
+
+    def _rows(self, shard: int, data: bytes) -> NDArray[Any]:
+        told = self.table.shards[shard]
+        if hashlib.sha256(data).digest() != told["index_sha256"].tobytes():
+            where = self.storage.path(self.table.index_name(shard))
+            why = f"its checksum is not that in {SET_FILE}"
+            raise Fault("DAT14", f"{where} is not the index that was packed", where=where, why=why, fix=COPY)
+        return np.frombuffer(data, ROW, int(told["samples"]))
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int32]:
+        """(n, 2) width and height of all; reads every index once."""
+        found = [np.stack([rows["width"], rows["height"]], axis=1) for rows in self._all_rows()]
+        return np.concatenate(found).astype(np.int32)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float32] | None:
+        """(n,) how much each counts in the loss; None where all count 1."""
+        if not self.table.facts.weighted:
+            return None
+        lengths = self.table.lengths.tolist()
+        columns = self.storage.whole([self.table.index_name(shard) for shard in range(len(lengths))])
+        rows = zip(columns, lengths, strict=True)
+        return np.concatenate([np.frombuffer(data, "<f4", n, n * ROW.itemsize) for data, n in rows])
+
+    def _all_rows(self) -> list[NDArray[Any]]:
+        shards = range(len(self.table.shards))
+        found = self.storage.whole([self.table.index_name(shard) for shard in shards])
+        return [self._rows(shard, data) for shard, data in zip(shards, found, strict=True)]
+
+
+def sample_of(piece: bytes, where: str) -> Sample:
+    """Raises `Fault` DAT06 for a sample without a picture, DAT04 for a record that is none."""
+    files = members(piece, where)
+    picture = next((name for name in files if name in PICTURES), None)
+    if picture is None:
+        why = f"it has {', '.join(files) or 'nothing'}"
+        raise Fault("DAT06", f"cannot read image {where}", why=f"there is no picture: {why}")
+    mask = next((name for name in files if name.startswith(MASK)), None)
+    try:
+        record = json.loads(files.get(RECORD, b"{}"))
+    except ValueError as error:
+        raise Fault("DAT04", f"cannot read caption {where}", why=f"broken JSON: {error}") from error
+    record = record if isinstance(record, dict) else {}
+    if "caption" not in record and TEXT in files:
+        record["caption"] = files[TEXT].decode("utf-8-sig", "replace")
+    name = f"{where} ({record['path']})" if "path" in record else where
+    beside = None if mask is None else FileInMemory(f"mask of {name}", files[mask])
+    return Sample(FileInMemory(name, files[picture]), beside, record)

@@ -1,0 +1,91 @@
+"""Where the files of a packed set lie: pieces of them by name, from a folder or from what answers to a URL."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ldm.errors import Fault
+from lun.data.packs.set_file import COPY, SET_FILE
+
+Piece = tuple[int, int]
+"""(first byte, bytes)"""
+
+MOST_OPEN = 64
+
+
+class Storage(Protocol):
+    """The files of one set, by their names in it."""
+
+    where: str
+
+    def path(self, name: str) -> str:
+        """What a person calls the file."""
+
+    def whole(self, names: Sequence[str]) -> list[bytes]:
+        """The contents of several files. Raises `Fault` DAT13 for one that cannot be read."""
+
+    def pieces(self, name: str, wanted: Sequence[Piece], length: int) -> list[bytes]:
+        """Pieces of one file of `length` bytes. Raises `Fault` DAT13, and DAT14 for a file of another length."""
+
+
+class Folder:
+    """A set in a folder; shards are held open, the last `MOST_OPEN` of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.where = str(root)
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_open": OrderedDict()}  # another process opens them itself
+
+    def path(self, name: str) -> str:
+        return str(self.root / name)
+
+    def whole(self, names: Sequence[str]) -> list[bytes]:
+        return [self._whole(name) for name in names]
+
+    def _whole(self, name: str) -> bytes:
+        try:
+            return (self.root / name).read_bytes()
+        except OSError as error:
+            raise self._cannot(name, error) from error
+
+    def pieces(self, name: str, wanted: Sequence[Piece], length: int) -> list[bytes]:
+        try:
+            file = self._held(name, length)
+            return [os.pread(file, count, first) for first, count in wanted]
+        except OSError as error:
+            raise self._cannot(name, error) from error
+
+    def _held(self, name: str, length: int) -> int:
+        if name in self._open:
+            self._open.move_to_end(name)
+            return self._open[name]
+        while len(self._open) >= MOST_OPEN:
+            os.close(self._open.popitem(last=False)[1])
+        file = os.open(self.root / name, os.O_RDONLY)
+        found = os.fstat(file).st_size
+        if found != length:
+            os.close(file)
+            raise other_length(self.path(name), found, length)
+        self._open[name] = file
+        return file
+
+    def _cannot(self, name: str, error: OSError) -> Fault:
+        fix = "" if (self.root / SET_FILE).exists() else f"the folder that holds {SET_FILE}"
+        why = error.strerror or str(error)
+        return Fault("DAT13", f"cannot read {self.path(name)}", where=self.where, why=why, fix=fix or COPY)
+
+
+def other_length(path: str, found: int, length: int) -> Fault:
+    """DAT14 for a shard that is cut, or was written anew."""
+    why = f"it has {found:,} bytes, and {length:,} when it was packed"
+    return Fault("DAT14", f"{path} is not the shard that was packed", where=path, why=why, fix=COPY)
+
+
+def storage_of(data_root: str) -> Storage:
+    """The storage that `data_root` names."""
+    return Folder(Path(data_root).expanduser())
