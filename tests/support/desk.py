@@ -86,7 +86,7 @@ class Desk:
             assert long in prompts
             prompts = prompts.replace(long, short)
         (self.at / "prompts.txt").write_text(prompts)
-        (several,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/datasets.md").read_text("utf-8"), flags=re.DOTALL)
+        several, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/datasets.md").read_text("utf-8"), flags=re.DOTALL)
         (self.at / "sets.yaml").write_text(several)
         for name in ("DIR1", "DIR2", "DIR3"):
             (self.at / name).symlink_to(self.flat)
