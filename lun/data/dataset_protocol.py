@@ -13,6 +13,7 @@ member makes something possible, and nothing in this program asks for a class in
     tags, caption                      tag counts in exported weights
     fingerprint                        whether a resumed run reads the same data
     placement                          SDXL's size conditioning of cached latents
+    name, record, recorded             packing into shards
     shard_lengths, window              that few shards are read at a time
     shard_identities                   whether validation reads what training reads, without a path for each example
 """
@@ -100,6 +101,19 @@ class FullDataset(Protocol):
         """whether there are no captions but those"""
 
 
+class PackableDataset(FullDataset, Protocol):
+    """One that `python -m lun.pack` can write down."""
+
+    def name(self, index: int) -> str:
+        """the path of an example below the folder that all lie in"""
+
+    def record(self, index: int) -> Mapping[str, Any]:
+        """everything that is known of an example besides its pixels: plain JSON with `path`, `caption`, `tags`, ..."""
+
+    def recorded(self) -> Mapping[str, bool]:
+        """`lines`: a text is one caption, however many lines it has; whether any has `tags` or a mask (`masks`)"""
+
+
 class ShardedDataset(FullDataset, Protocol):
     """One whose examples lie in shards, few of which are read at a time."""
 
@@ -113,6 +127,9 @@ class ShardedDataset(FullDataset, Protocol):
     def shard_identities(self) -> Sequence[bytes]:
         """(s,) a hash of what each shard holds"""
 
+
+PACKABLE = ("sizes", "files", "fingerprint", "name", "record", "recorded")
+"""Members of a dataset that can be packed."""
 
 CACHED_LATENTS = ("picture", "flipped", "caption", "preparation")
 """Members that tell what of an example is pixels, which a cache keeps, from what is drawn anew."""

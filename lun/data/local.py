@@ -174,6 +174,15 @@ class Local:
         """Everything that is known of example `index` besides its pixels, as a packed set keeps it (plain JSON)."""
         return {"path": self.name(index), **self.captions.record(int(self.rows[index]))}
 
+    def recorded(self) -> dict[str, bool]:
+        """What holds for all records: `lines` of a text are one caption, some have `tags`, some pictures `masks`."""
+        known = self.captions.known
+        return {
+            "lines": self.captions.in_files,
+            "tags": bool(len(known.tags.values)),
+            "masks": self.prepared.mask == "folder",
+        }
+
     def written(self, index: int) -> tuple[str, list[str]]:
         """(text, tags) of example `index` as its files have them, before any rule."""
         return self.captions.written(int(self.rows[index]))

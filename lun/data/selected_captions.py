@@ -8,7 +8,7 @@ from typing import Any
 from ldm.diffusion.draws import Draws
 from lun.data.index.selection import Selection
 from lun.data.metadata.caption_files import CaptionReader
-from lun.data.metadata.made_captions import CaptionMaker, Written
+from lun.data.metadata.made_captions import CaptionMaker, WrittenText
 
 
 class SelectedCaptions:
@@ -62,8 +62,8 @@ class SelectedCaptions:
             found["rating"] = self.known.words[rating]
         return found
 
-    def _written(self, row: int) -> Written:
-        return Written(self._text(row), self.table.tags_of(row), self._score_tag(row))
+    def _written(self, row: int) -> WrittenText:
+        return WrittenText(self._text(row), self.table.tags_of(row), self._score_tag(row))
 
     def _text(self, row: int) -> str:
         """The captions of a row, one to a line; those with a file of their own are read from it at each call."""

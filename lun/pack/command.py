@@ -72,12 +72,9 @@ def _pack(asked: argparse.Namespace) -> int:
 
 def _packed(recipe: Mapping[str, Any], settings: Any, asked: argparse.Namespace) -> SetFacts:
     from lun.data.building import build_dataset
-    from lun.data.local import Local
     from lun.data.packs.packing import Packing
 
     dataset = build_dataset(recipe, f"{asked.split}.sets.{asked.set}" if asked.set else asked.split)
-    if not isinstance(dataset, Local):
-        raise Fault("CFG08", f"{recipe['target']} cannot be packed", why=f"{LOCAL} and what is made of it can")
     return Packing(dataset, Path(asked.output), settings, asked.append).run()
 
 
@@ -116,5 +113,5 @@ def _chosen(whole: Mapping[str, Any], name: str | None, path: Sequence[str]) -> 
     sets = {str(one): recipe for one, recipe in whole["sets"].items() if recipe is not None}
     if name not in sets:
         what = "--set says which of several sets is packed" if name is None else f"there is no set {name}"
-        raise Fault("CLI03", what, where=".".join(path), fix=f"--set {' | '.join(sets)}")
+        raise Fault("CLI03", what, where=".".join(path), fix=" or ".join(f"--set {quoted(one)}" for one in sets))
     return sets[name], [*path, "sets", name]

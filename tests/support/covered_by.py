@@ -131,7 +131,7 @@ COVERED_BY = {
     "lun.data.order.stream": "tests/unit/lun/data/sets/test_mix.py",
     "lun.data.overlap": "tests/unit/lun/data/test_dataset_protocol.py",
     "lun.data.packs.packed_captions": "tests/unit/lun/data/test_packed.py",
-    "lun.data.packs.samples": "tests/unit/lun/data/test_packed.py",
+    "lun.data.packs.shard_samples": "tests/unit/lun/data/test_packed.py",
     "lun.data.packs.set_file": "tests/unit/lun/data/test_packed.py",
     "lun.data.packs.shard_writer": "tests/unit/lun/data/packs/test_packing.py",
     "lun.data.packs.smaller": "tests/unit/lun/data/packs/test_packing.py",

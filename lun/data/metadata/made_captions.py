@@ -10,7 +10,7 @@ from lun.data.metadata.wildcards import with_choices
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenText:
     """What is written of one picture.
 
     text   its captions, one to a line
@@ -34,11 +34,11 @@ class CaptionMaker:
         self.tags_from_text = tags_from_text
         self.compose = Composer(rules, sorts=not tags_from_text)
 
-    def made(self, written: Written, draws: Draws | None) -> str:
+    def made(self, written: WrittenText, draws: Draws | None) -> str:
         """The caption, made anew; without `draws` nothing is left to chance."""
         return self._of(written, one_of(self._lines(written.text), draws), draws)
 
-    def settled(self, written: Written) -> list[str]:
+    def settled(self, written: WrittenText) -> list[str]:
         """Those that do not change from access to access; none where every access drops or shuffles tags."""
         if self.compose.always_draws:
             return []
@@ -54,7 +54,7 @@ class CaptionMaker:
         parts = [part.strip() for line in lines for part in line.split(separator)] if separator else lines
         return [part for part in parts if part] or [""]
 
-    def _of(self, written: Written, line: str, draws: Draws | None) -> str:
+    def _of(self, written: WrittenText, line: str, draws: Draws | None) -> str:
         if self.compose.wildcards:
             line = with_choices(line, draws)
         if not self.tags_from_text or self.rules.get("words") == "text":

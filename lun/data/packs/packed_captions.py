@@ -7,7 +7,7 @@ from typing import Any
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.metadata.compose import TAG_RULES
-from lun.data.metadata.made_captions import CaptionMaker, Written
+from lun.data.metadata.made_captions import CaptionMaker, WrittenText
 from lun.data.metadata.params import CaptionParams, checked
 from lun.data.metadata.scores import score_tag
 from lun.data.packs.set_file import SetFacts
@@ -45,7 +45,7 @@ class PackedCaptions:
     def settled(self, record: Mapping[str, Any], where: str) -> list[str]:
         return self.maker.settled(self.written(record, where))
 
-    def written(self, record: Mapping[str, Any], where: str) -> Written:
+    def written(self, record: Mapping[str, Any], where: str) -> WrittenText:
         """What is written of a picture, before any rule."""
         text, tags = self._text(record), [str(tag) for tag in record.get("tags") or ()]
         if self.maker.tags_from_text:
@@ -57,7 +57,7 @@ class PackedCaptions:
             if text is None and not self.rules.get("skip_caption"):
                 fix = "default_caption: ..., or allow_empty_captions: true, in the params of the set"
                 raise Fault("DAT04", f"{where} has no caption", where=where, why="none was packed with it", fix=fix)
-        return Written(text or "", [*tags, *scored], scored)
+        return WrittenText(text or "", [*tags, *scored], scored)
 
     def _text(self, record: Mapping[str, Any]) -> str | None:
         text = record.get("caption")

@@ -14,12 +14,11 @@ import numpy as np
 from ldm.errors import Fault
 from ldm.files.replacing import is_leftover, replacing
 from ldm.shell import quoted
-from lun.data.dataset_protocol import DatasetAccess
+from lun.data.dataset_protocol import PACKABLE, DatasetAccess, PackableDataset
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import FileInMemory, open_file
-from lun.data.local import Local
-from lun.data.packs.samples import MASK, PICTURES, RECORD, Samples
 from lun.data.packs.set_file import ROW, SET_FILE, SHARD, SetFacts, index_of, shard_name
+from lun.data.packs.shard_samples import MASK, PICTURES, RECORD, Samples
 from lun.data.packs.shard_writer import PackedSample, ShardWriter, shard_entry
 from lun.data.packs.smaller import made_smaller
 from lun.data.packs.storage import Folder
@@ -57,12 +56,14 @@ class PackSettings:
 class Packing:
     """`dataset` on its way into `folder`; with `append`, what the set there has not got goes into further shards."""
 
-    def __init__(self, dataset: Local, folder: Path, settings: PackSettings, append: bool = False) -> None:
+    def __init__(self, dataset: PackableDataset, folder: Path, settings: PackSettings, append: bool = False) -> None:
         self.dataset = dataset
         self.folder = folder
         self.settings = settings
         self.append = append
         access = DatasetAccess(dataset)
+        if missing := [name for name in PACKABLE if not access.has(name)]:
+            raise Fault("CFG08", f"{access.name} cannot be packed", why=f"it has no {', no '.join(missing)}")
         self.times, self.weights = access.repeats(), access.weights()
         self.made_of = {"input": dataset.fingerprint(), **asdict(settings)}
 
@@ -115,7 +116,7 @@ class Packing:
             log.warning("  where: %s", ", ".join(self.dataset.name(int(i)) for i in bad[:4]))
         indices = np.flatnonzero(sizes.min(axis=1) > 0).tolist()
         if not indices:
-            raise Fault("DAT02", "0 images can be read, so there is nothing to pack", where=str(self.dataset.root))
+            raise Fault("DAT02", "0 images can be read, so there is nothing to pack", where=str(self.folder))
         if self.settings.order == "hash":
             indices.sort(key=lambda index: (_lot(self.dataset.name(index)), index))
         return indices
@@ -210,14 +211,15 @@ class Packing:
         data = entries.astype(SHARD).tobytes()
         sha256 = hashlib.sha256(data).hexdigest()
         was = before.table.facts if before is not None else None
+        recorded = self.dataset.recorded()
         facts = SetFacts(
             samples=int(entries["samples"].sum(dtype=np.int64)),
             shards=len(entries),
             table=f"shards-{sha256[:12]}.table",
             sha256=sha256,
-            lines=self.dataset.captions.in_files,
-            tags=bool(len(self.dataset.captions.known.tags.values)) or (was is not None and was.tags),
-            masks=self.dataset.prepared.mask == "folder" or (was is not None and was.masks),
+            lines=recorded["lines"],
+            tags=recorded["tags"] or (was is not None and was.tags),
+            masks=recorded["masks"] or (was is not None and was.masks),
             weighted=self._weighted,
             made_of=self.made_of,
         )

@@ -24,7 +24,7 @@ SHARD = np.dtype([("samples", "<u4"), ("bytes", "<u8"), ("sha256", "V32"), ("ind
 """One shard: rows of its index, and what its two files hold."""
 
 
-class Place(NamedTuple):
+class ShardRow(NamedTuple):
     """Where a sample lies: the number of its shard, and the row of that shard's index."""
 
     shard: int
@@ -104,9 +104,9 @@ class ShardTable:
         """(shards,) how many samples lie before the end of each"""
         return np.cumsum(self.lengths)
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> ShardRow:
         shard = int(np.searchsorted(self.ends, index, side="right"))
-        return Place(shard, index - int(self.ends[shard] - self.shards["samples"][shard]))
+        return ShardRow(shard, index - int(self.ends[shard] - self.shards["samples"][shard]))
 
     def name(self, shard: int) -> str:
         """The file of a shard."""

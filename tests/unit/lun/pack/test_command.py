@@ -35,7 +35,7 @@ def test_a_folder_alone_and_one_of_several_sets(sets: Path, tmp_path: Path, caps
         (["-o", "out"], "there is nothing to pack"),
         (["cats"], "nothing says where the set goes"),
         (["cats", "--set", "cats", "-o", "out"], "and there is no config"),
-        (["--base", "sets.yaml", "-o", "out"], "--set cats | dogs"),
+        (["--base", "sets.yaml", "-o", "out"], "--set cats or --set dogs"),
         (["--base", "sets.yaml", "--set", "birds", "-o", "out"], "there is no set birds"),
         (["--base", "sets.yaml", "--set", "cats", "--split", "test", "-o", "out"], "has no data.params.test"),
         (["cats", "--shard-mb", "0", "-o", "out"], "--shard-mb cannot be 0"),

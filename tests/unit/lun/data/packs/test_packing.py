@@ -11,7 +11,7 @@ from lun.data.local import Local
 from lun.data.packed import PackedSet
 from lun.data.packs import packing
 from lun.data.packs.packing import Packing, PackSettings
-from lun.data.packs.samples import Samples
+from lun.data.packs.shard_samples import Samples
 from lun.data.packs.storage import Folder
 
 SMALL = PackSettings(shard_bytes=3000)

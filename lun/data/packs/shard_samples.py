@@ -29,7 +29,7 @@ MOST_INDEXES = 256
 
 
 @dataclass(frozen=True)
-class Sample:
+class StoredSample:
     """One example as it was packed.
 
     record  what is known of it: caption, tags, score, ...; nothing, where there is no JSON
@@ -53,7 +53,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.table)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> StoredSample:
         shard, row = self.table.place(index)
         block, length, crc, _, _ = self.index(shard)[row].item()
         where = f"{self.storage.path(self.table.name(shard))}#{row}"
@@ -114,7 +114,7 @@ class Samples:
         return [self._rows(shard, data) for shard, data in zip(shards, found, strict=True)]
 
 
-def sample_of(piece: bytes, where: str) -> Sample:
+def sample_of(piece: bytes, where: str) -> StoredSample:
     """Raises `Fault` DAT06 for a sample without a picture, DAT04 for a record that is none."""
     files = members(piece, where)
     picture = next((name for name in files if name in PICTURES), None)
@@ -131,4 +131,4 @@ def sample_of(piece: bytes, where: str) -> Sample:
         record["caption"] = files[TEXT].decode("utf-8-sig", "replace")
     name = f"{where} ({record['path']})" if "path" in record else where
     beside = None if mask is None else FileInMemory(f"mask of {name}", files[mask])
-    return Sample(FileInMemory(name, files[picture]), beside, record)
+    return StoredSample(FileInMemory(name, files[picture]), beside, record)
