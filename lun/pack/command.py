@@ -106,9 +106,8 @@ def _chosen(whole: Mapping[str, Any], name: str | None, path: Sequence[str]) -> 
     """The recipe of set `name`, or the only one. Raises `Fault` CLI03 where the name does not fit."""
     if not names_sets(whole):
         if name is not None:
-            raise Fault(
-                "CLI03", f"--set {name}: the configuration has one recipe", where=".".join(path), fix="without --set"
-            )
+            what = f"the configuration has one recipe, and no set {name}"
+            raise Fault("CLI03", what, where=".".join(path), fix="without --set")
         return whole, [*path]
     sets = {str(one): recipe for one, recipe in whole["sets"].items() if recipe is not None}
     if name not in sets:
