@@ -204,7 +204,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
                    measures the scale on the first batch instead, for about unit variance
     cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
     ucg_rate       share of captions dropped in training, for guidance (Ho & Salimans 2022, arXiv 2207.12598)
-    encoder_ucg_rate  {encoder: share of captions kept from it alone}, of those of `SD3Conditioner`: clip, open_clip, t5
+    encoder_ucg_rate  {encoder: share of captions kept from it alone}, of XL and SD 3: clip, open_clip, t5
     mask           for networks that inpaint: draws which part of a picture they have to make up
     """
 

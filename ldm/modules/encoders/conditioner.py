@@ -20,6 +20,7 @@ class EncoderSlice(NamedTuple):
 
     field: str
     tokens: slice | None
+    """None: all of them, or a field without"""
     numbers: slice
 
     def of(self, tensor: Tensor) -> Tensor:

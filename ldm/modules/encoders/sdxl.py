@@ -15,6 +15,7 @@ from ldm.files.state import State
 from ldm.files.weights_location import require_one_start
 from ldm.keys.split_checkpoint import CONDITIONER
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
+from ldm.modules.encoders.conditioner import EncoderSlice
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
 from ldm.modules.encoders.tokenizer import BUILT_IN
 from ldm.modules.meta_init import is_meta_init, meta_init
@@ -69,6 +70,16 @@ class SDXLConditioner(nn.Module):
         """context (b, max_length, both widths), or (b, 77 chunks, both); pooled (b, width of the second)."""
         first, second = (embedder(captions) for embedder in self.embedders)
         return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled)
+
+    def shares(self) -> dict[str, list[EncoderSlice]]:
+        """{setting of an encoder: where in the conditioning lies what it gives}."""
+        first = self.embedders[0]
+        assert isinstance(first, FrozenCLIPEmbedder)
+        width = first.transformer.config.hidden_size
+        return {
+            "clip": [EncoderSlice("context", None, slice(0, width))],
+            "open_clip": [EncoderSlice("context", None, slice(width, None)), EncoderSlice("pooled", None, slice(None))],
+        }
 
     def idle(self) -> list[nn.Module]:
         """The first encoder's end, which no state comes from; the second's gives the vector."""

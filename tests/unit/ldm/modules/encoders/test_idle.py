@@ -12,6 +12,7 @@ from support.sd3 import T5, VOCABULARY
 from torch import nn
 
 from ldm.modules import encoders
+from ldm.training.groups import named_weights
 
 NARROW = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
 LAYERS: dict[str, list[dict[str, Any]]] = {
@@ -58,6 +59,22 @@ def test_every_weight_that_trains_gets_a_gradient_and_no_other_could(name: str, 
     loss = sum(states.square().sum() for states in (told.context, told.pooled) if states is not None)
     loss.backward()
     assert {key for key, weight in encoder.named_parameters() if weight.grad is not None} == trained
+
+
+@pytest.mark.parametrize(("name", "count"), [("SDXLConditioner", 2), ("SD3Conditioner", 3)])
+def test_each_of_several_encoders_has_a_rate_of_its_own_and_0_freezes(name: str, count: int) -> None:
+    encoder = shipped()[name](from_scratch=True, **LAYERS[name][0])
+    rules = {"one": {"match": "text_encoder.*", "lr": "0.5x"}, "two": {"match": "text_encoder_2.*", "lr": 0}}
+    if count == 3:
+        rules["three"] = {"match": "text_encoder_3.*", "lr": 1.0e-6}
+    recipe = {"target": "ldm.training.rules.Rules", "params": {"rules": rules}}
+    networks = {"text_encoder": encoder}
+    decision = tiny_model(cond_stage_trainable=True, training_config=recipe).decide_training(networks)
+    weights = named_weights(networks)
+    assert {group.rate(1e-3) for group in decision.groups(weights)} == {5e-4, 1e-6} if count == 3 else {5e-4}
+    for key, weight in weights.items():
+        idle = any(weight is other for part in encoder.idle() for other in part.parameters())
+        assert weight.requires_grad == (not key.startswith("text_encoder_2.") and not idle), key
 
 
 def test_no_encoder_is_left_out() -> None:

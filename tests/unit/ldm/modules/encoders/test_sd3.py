@@ -11,10 +11,16 @@ from ldm.errors import Fault
 from ldm.files.load import load_part
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.modules.encoders.sd3 import SD3Conditioner
+from ldm.modules.encoders.sdxl import SDXLConditioner
 from ldm.modules.meta_init import meta_init
 
 CAPTIONS = ["a red fox on the grass", "", "blue noise"]
 DRAWS = BatchDraws(0, range(40))
+
+
+def tiny_xl(unconditional: str) -> SDXLConditioner:
+    wider = {**CLIP_L, "hidden_size": 12}
+    return SDXLConditioner(from_scratch=True, clip=CLIP_L, open_clip=wider, unconditional=unconditional).eval()
 
 
 @torch.no_grad()
@@ -46,20 +52,22 @@ def test_without_any_encoder_nothing_is_built() -> None:
 
 @torch.no_grad()
 def test_the_shares_of_the_encoders_are_all_that_there_is() -> None:
-    cond = tiny_conditioner()(CAPTIONS)
-    for shares in tiny_conditioner().shares().values():
-        for share in shares:
-            part = share.of(getattr(cond, share.field))
-            assert part.any()
-            part.zero_()
-    assert not cond.context.any() and not cond.pooled.any()
+    for embedder in (tiny_conditioner(), tiny_xl("zeros")):
+        cond = embedder(CAPTIONS)
+        for shares in embedder.shares().values():
+            for share in shares:
+                part = share.of(getattr(cond, share.field))
+                assert part.any()
+                part.zero_()
+        assert not cond.context.any() and not cond.pooled.any()
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("unconditional", ["zeros", "empty caption"])
-def test_each_encoder_is_dropped_by_a_draw_of_its_own(unconditional: str) -> None:
-    embedder = tiny_conditioner(unconditional=unconditional)
-    rates = {"clip": 0.5, "t5": 0.3}
+@pytest.mark.parametrize(("tiny", "second"), [(tiny_conditioner, "t5"), (tiny_xl, "open_clip")], ids=["sd3", "xl"])
+def test_each_encoder_is_dropped_by_a_draw_of_its_own(tiny: Any, second: str, unconditional: str) -> None:
+    embedder = tiny(unconditional=unconditional)
+    rates = {"clip": 0.5, second: 0.3}
     batch = {"caption": ["a red fox"] * len(DRAWS)}
     cond = Conditioner(embedder, encoder_ucg_rate=rates)(batch, DRAWS, (8, 8))
     kept, empty = (embedder([caption] * len(DRAWS)) for caption in ("a red fox", ""))

@@ -66,6 +66,18 @@ def test_it_never_becomes_float16_nor_computes_in_it() -> None:
     assert text(["a red fox"]).dtype == torch.bfloat16
 
 
+def test_it_is_trained_under_float16_as_well_where_its_inner_layers_overflow_that() -> None:
+    text = tiny()
+    with torch.no_grad():
+        text.transformer.encoder.block[0].layer[1].DenseReluDense.wi_1.weight.mul_(1e5)
+    with torch.autocast("cpu", torch.float16):
+        states = text(["a red fox"])
+    states.square().mean().backward()
+    gradients = {name: parameter.grad for name, parameter in text.named_parameters()}
+    assert states.isfinite().all()
+    assert [name for name, grad in gradients.items() if grad is None or not grad.isfinite().all()] == []
+
+
 def test_captions_that_are_cut_are_counted_once_with_the_setting_that_keeps_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
