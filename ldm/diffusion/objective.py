@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
@@ -23,7 +22,7 @@ Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
 
 log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
-"""Of the mean weight: a level that counts less is not learnt."""
+"""Of the mean weight, a level that counts less is not learnt; of all weight, neither is the noisiest tenth."""
 
 COLOUR_TRIAL = (8, 16, 16)
 
@@ -56,9 +55,10 @@ class Objective(nn.Module):
     loss        cost of an error, element by element
     mean        of these over a picture, where it has a mask
 
-    Where the path ends in pure noise, sampling begins there. Raises `Fault` CFG03 for a prediction from which nothing
-    follows there (eps) and CFG08 where the weighting leaves that level out of a discrete path; on a continuous one,
-    where the levels before it still teach the network, it warns, as it does of noise that is not white there.
+    Sampling begins at the path's end. Where that is pure noise, raises `Fault` CFG03 for a prediction from which
+    nothing follows there (eps) and CFG08 where the weighting leaves that level out of a discrete path. It warns of a
+    weighting that fades out towards any other end, where the levels before it still teach the network, and of noise
+    that is not white where the path ends in pure noise.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Objective(nn.Module):
         if alpha[-1] == 0:
             self._require_terminal_level(alpha, sigma)
             self._warn_of_coloured_noise()
-        elif not self.path.discrete:
+        else:
             self._require_terminal_weight(alpha, sigma)
 
     @property
@@ -104,27 +104,25 @@ class Objective(nn.Module):
         self._require_terminal_weight(alpha, sigma)
 
     def _require_terminal_weight(self, alpha: Tensor, sigma: Tensor) -> None:
-        with torch.no_grad():
-            weights = self.weighting(alpha, sigma, self.prediction)
-        if weights[-1] >= LEAST_SHARE * weights.mean():
-            return
-        name, last, mean = type(self.weighting).__name__, float(weights[-1]), float(weights.mean())
-        if not self.path.discrete:
-            tenth = float(weights[-len(weights) // 10 :].sum() / weights.sum())
+        weights = self.weighting(alpha, sigma, self.prediction).detach()
+        last, mean = float(weights[-1]), float(weights.mean())
+        tenth = float(weights[-len(weights) // 10 :].sum() / weights.sum())
+        name, lost = type(self.weighting).__name__, last < LEAST_SHARE * mean
+        if lost and alpha[-1] == 0 and self.path.discrete:
+            raise Fault(
+                "CFG08",
+                f"the weighting {name} cannot be used on a path that ends in pure noise (zero_terminal_snr)",
+                where="model.params.objective.params.weighting",
+                why="the last timestep, pure noise, where sampling begins, would never be learnt:"
+                f" its weight is {last:.0e}, the mean {mean:.1e}",
+                fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
+            )
+        if lost or tenth < LEAST_SHARE:
             log.warning(
                 "the weighting %s fades out towards pure noise, where sampling begins: the noisiest tenth of the"
                 " levels counts %.2g %% of all (~model.params.objective.params.weighting leaves it out)",
                 *(name, 100 * tenth),
             )
-            return
-        raise Fault(
-            "CFG08",
-            f"the weighting {name} cannot be used on a path that ends in pure noise (zero_terminal_snr)",
-            where="model.params.objective.params.weighting",
-            why="the last timestep, pure noise, where sampling begins, would never be learnt:"
-            f" its weight is {last:.0e}, the mean {mean:.1e}",
-            fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
-        )
 
     def _warn_of_coloured_noise(self) -> None:
         """Noise whose channels have means of their own teaches a start other than that of sampling, white noise."""

@@ -1,20 +1,25 @@
 """The objective: what the network is shown, what is compared, and which numbers come back."""
 
+from collections.abc import Callable
+from inspect import isabstract
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from ldm.diffusion import weighting as weighting_module
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.edm import EDMPath
 from ldm.diffusion.loss import Absolute
 from ldm.diffusion.noise import Gaussian, NoiseLaw, Offset, Pyramid
 from ldm.diffusion.objective import Objective
-from ldm.diffusion.path import DDPMPath, Path, corrupt
+from ldm.diffusion.path import DDPMPath, Path, corrupt, levels
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.diffusion.timesteps import Range
-from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Uncertainty, Weighting, uniform
+from ldm.diffusion.weighting import P2, Debiased, ErrorOfX0, MinSNR, SoftMinSNR, Uncertainty, Weighting, uniform
 from ldm.errors import Fault
 
 X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)
@@ -202,6 +207,11 @@ def test_every_level_counts_without_a_weighting(prediction: Prediction) -> None:
     assert Objective(DDPMPath(1000, zero_terminal_snr=True), prediction).path.alpha[-1] == 0
 
 
+def is_weighting(one: type) -> bool:
+    """Whether a class of the module of weightings can be one as it is."""
+    return one.__module__ == weighting_module.__name__ and "__call__" in dir(one) and not isabstract(one)
+
+
 ENDS: list[Path] = [DDPMPath(100, zero_terminal_snr=True), RectifiedFlow(100)]
 
 
@@ -225,6 +235,49 @@ def test_a_weighting_that_fades_out_is_told_by_the_levels_and_not_by_the_name_of
 ) -> None:
     Objective(EDMPath(), "edm", weighting=weighting)
     assert ("fades out towards pure noise" in caplog.text) is warns
+
+
+WEIGHTINGS = [one() for one in vars(weighting_module).values() if isinstance(one, type) and is_weighting(one)]
+PATHS: list[Path] = [
+    DDPMPath(1000, "linear", 0.00085, 0.012),
+    DDPMPath(1000, "linear", 0.00085, 0.012, zero_terminal_snr=True),
+    RectifiedFlow(),
+    EDMPath(),
+    EDMPath(sigma_data=1.0),
+]
+RATIOS: dict[Prediction, Callable[[Tensor, Tensor], Tensor]] = {
+    "eps": lambda alpha, sigma: (alpha / sigma) ** 2,
+    "x0": lambda alpha, sigma: torch.ones_like(sigma),
+    "v": lambda alpha, sigma: (alpha**2 + sigma**2) ** 2 / sigma**2,
+    "edm": lambda alpha, sigma: (alpha**2 + sigma**2) ** 2 / sigma**2,
+    "flow": lambda alpha, sigma: ((alpha + sigma) / sigma) ** 2,
+}
+"""k^2 of each prediction: an output's squared error over that of the x_0 that it stands for."""
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{type(path).__name__} {vars(path).get('sigma_data', '')}")
+def test_each_weighting_is_defined_on_each_path_and_told_where_it_kills_the_end_that_sampling_begins_at(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Share of the noisiest tenth of all levels, from the closed forms w / k^2: below 0.1 % nothing is learnt there."""
+    alpha, sigma = (c.double() for c in path.coefficients(levels(path)))
+    snr = (alpha / sigma) ** 2
+    assert len(WEIGHTINGS) >= 6
+    for weighting, prediction in product(WEIGHTINGS, RATIOS):
+        weights = weighting(alpha, sigma, prediction).detach().double()
+        assert weights.isfinite().all() and (weights >= 0).all()
+        ratio = RATIOS[prediction](alpha, sigma)
+        wanted = weighting.of_x0(snr) / ratio if isinstance(weighting, ErrorOfX0) else torch.ones_like(snr)
+        seen = (snr > 1e-7) & (snr < 1e7)
+        torch.testing.assert_close(weights[seen], wanted[seen], rtol=2e-3, atol=0)
+        share, last = wanted[-100:].nansum() / wanted.nansum(), wanted[-1].nan_to_num() / wanted[:-1].mean()
+        caplog.clear()
+        try:
+            Objective(path, prediction, weighting=weighting)
+        except Fault as fault:
+            assert alpha[-1] == 0 and (fault.id == "CFG03" if prediction == "eps" else last < 1e-3)
+            continue
+        assert ("fades out towards pure noise" in caplog.text) is bool(share < 1e-3 or last < 1e-3)
 
 
 def test_two_objectives_do_not_share_their_default_path() -> None:

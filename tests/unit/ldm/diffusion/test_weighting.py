@@ -75,6 +75,20 @@ def test_pure_noise_and_pure_signal_have_finite_weights(
     torch.testing.assert_close(weights, torch.tensor([at_zero, at_infinity]), rtol=1e-6, atol=2e-4)
 
 
+def test_on_rectified_flow_each_is_its_published_weight_on_the_velocitys_error() -> None:
+    t = torch.linspace(0.01, 0.99, 50)
+    snr, knee = ((1 - t) / t) ** 2, 1 / (1 + 5**0.5)
+    closed: list[tuple[Weighting, Tensor]] = [
+        (uniform, torch.ones(50)),
+        (MinSNR(5), torch.where(t >= knee, (1 - t) ** 2, 5 * t**2)),
+        (SoftMinSNR(4), 4 * snr / (snr + 4) * t**2),
+        (P2(k=1, gamma=1), snr / (1 + snr) * t**2),
+        (Debiased(), t * (1 - t)),
+    ]
+    for weighting, expected in closed:
+        torch.testing.assert_close(weighting(1 - t, t, "flow"), expected, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("weighting", [MinSNR(), SoftMinSNR(), Debiased(), P2()])
 @pytest.mark.parametrize("prediction", ["eps", "v", "x0"])
 def test_every_weight_of_a_zero_terminal_path_is_finite(weighting: Weighting, prediction: Prediction) -> None:
