@@ -1,16 +1,14 @@
 """The families that are known, and which of them a set of tensors belongs to, by names and shapes.
 
-Known are those of this package, those that an installed package names as entry points of the group `lun.families`, and
-those that a module of one's own registers when it is imported, as the module of a network does that a config names:
+Known are those of this package, those that a person names (`register_named`), and those that a module of one's own
+registers when it is imported, as the module of a network does that a config names:
 
     TOY = register(Family("toy", ...))
 """
 
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-
 from ldm.admission import get_obj_from_str
 from ldm.errors import Fault
+from ldm.families.installed import hint
 from ldm.families.record import Family, Latent, Variant
 from ldm.families.sd1 import SD1
 from ldm.families.sd2 import SD2
@@ -19,7 +17,6 @@ from ldm.families.sdxl import SDXL
 from ldm.files.state import State
 from ldm.keys.strangers import looks_like
 
-GROUP = "lun.families"
 SHIPPED = (SD1, SD2, SDXL, SD3)
 _registered: dict[str, Family] = {}
 
@@ -47,9 +44,8 @@ def register_named(path: str) -> Family:
 
 
 def known_families() -> tuple[Family, ...]:
-    """All families, the shipped ones first. Raises `Fault` CFG04 for an installed one that cannot be loaded."""
-    own = {family.name: family for family in _installed()} | _registered
-    return (*SHIPPED, *own.values())
+    """All families, the shipped ones first."""
+    return (*SHIPPED, *_registered.values())
 
 
 def family_of(network: State, source: str) -> Family:
@@ -103,20 +99,4 @@ def families_in_words() -> str:
 def known_in_words(further: str) -> str:
     """All that is known, for messages."""
     families = ", ".join(family.title for family in known_families())
-    return f"known are {families}, their inpainting kinds {further}"
-
-
-@cache
-def _installed() -> tuple[Family, ...]:
-    return tuple(_load(entry) for entry in entry_points(group=GROUP))
-
-
-def _load(entry: EntryPoint) -> Family:
-    try:
-        family = entry.load()
-    except (ImportError, AttributeError) as error:
-        what = f"the family {entry.name} ({entry.value}) cannot be loaded"
-        raise Fault("CFG04", what, why=str(error), fix="mend or uninstall the package that names it") from error
-    if not isinstance(family, Family):
-        raise Fault("CFG04", f"{entry.value} is no ldm.families.record.Family", fix=f"entry point {entry.name}")
-    return family
+    return f"known are {families}, their inpainting kinds {further}{hint()}"

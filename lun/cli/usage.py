@@ -25,7 +25,7 @@ what
   -t, --train [BOOL]           train
   --no-test                    accepted: a run trains and validates, it never tests
   --allow MODULE               let a config name classes and functions of this package (repeatable)
-  --family MODULE.NAME         know a family of models of your own, and --allow its package (repeatable)
+  --family NAME|MODULE.NAME    know a family of an installed package, or of your own, and --allow it (repeatable)
 
 data and weights
   --data_root [NAME=]DIR       the folder of pictures, or of one of several sets (repeatable)

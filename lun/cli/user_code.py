@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ldm.admission import DRAWER, grant
+from ldm.families.installed import path_of
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +67,12 @@ def admit_user_code(packages: Sequence[str] = (), home: Path | None = None, *, f
 
     Both come after all that is installed, so that they hide nothing of the program's. It holds until the next call.
 
-    families  import paths of `ldm.families.record.Family`, which models are then recognised by; what a package of one
-              holds is admitted as well. Raises `Fault` CFG04 for what is none
+    families  import paths of `ldm.families.record.Family`, or words of installed packages for them, which models are
+              then recognised by; what a package of one holds is admitted as well. Raises `Fault` CFG04 for what is none
     """
     home = home or Path.cwd()
-    packages = [*packages, *(name for path in families if (name := path.partition(".")[0]) != "lun")]
+    paths = [path_of(name) for name in families]
+    packages = [*packages, *(name for path in paths if (name := path.partition(".")[0]) != "lun")]
     before = [finder for finder in sys.meta_path if isinstance(finder, OwnCode)]
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in before]
     sys.meta_path.append(OwnCode(home, packages))
@@ -79,8 +81,8 @@ def admit_user_code(packages: Sequence[str] = (), home: Path | None = None, *, f
     grant(packages)
     if packages:
         log.info("allow    a config may run code of %s", ", ".join(packages))
-    if families:
+    if paths:
         from ldm.families.registry import register_named  # torch, which takes seconds
 
-        for path in families:
+        for path in paths:
             log.info("family   %s, by %s", register_named(path).title, path)

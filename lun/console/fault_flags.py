@@ -7,6 +7,7 @@ _FLAGS = (
     (r"convert (.+) with trust_pickle=true", r"python -m lun.convert \1 --to ldm --trust-pickle"),
     (r"(to|vae|dtype)=(\w+)", r"--\1 \2"),
     (r"text_encoder\.(\w+)=(\S+)", r"--text-encoder \1=\2"),
+    (r"family=(\S+)", r"--family \1"),
     (r"tokenizer=FOLDER", "--tokenizer FOLDER"),
     (r"force=true", "--force"),
     (r"merge=true", "--merge"),

@@ -28,7 +28,7 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
   --vae FILE        with the VAE of this file or folder instead of IN's
   --trust-pickle    open a pickle that runs code; only for files whose maker you trust
   --allow MODULE    code of yours that the run's config names (repeatable)
-  --family MODULE.NAME  a family of models of yours; --allow of its package (repeatable)
+  --family NAME     a family of models: an installed one, or MODULE.NAME of yours; --allow of its package (repeatable)
   --force           replace OUT
   -h, --help        this text
 

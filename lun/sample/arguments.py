@@ -58,7 +58,7 @@ def build() -> CommandParser:
     )
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     parser.add_argument(
-        "--family", metavar="MODULE.NAME", action="append", default=[], help="a family of models of yours"
+        "--family", metavar="NAME", action="append", default=[], help="a family: an installed one, or your MODULE.NAME"
     )
     return parser
 

@@ -21,7 +21,7 @@ FLOW = {
     "target": "ldm.diffusion.objective.Objective",
     "params": {"path": {"target": "ldm.diffusion.rectified_flow.RectifiedFlow"}, "prediction": "flow"},
 }
-ENTRY_POINTS = "[lun.families]\ntoy = lun.local.toy_family:TOY\n"
+ENTRY_POINTS = "[lun.families]\ntoy = lun.local.toy_family:TOY\nother = lun.local.that_must_not_be_imported:OTHER\n"
 
 
 def install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,14 +32,12 @@ def install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "entry_points.txt").write_text(ENTRY_POINTS, "utf-8")
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.syspath_prepend(str(package))
-    registry._installed.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test meets the family."""
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(registry, "_installed", registry.cache(registry._installed.__wrapped__))
 
 
 def test_a_family_of_ones_own_trains_samples_exports_and_is_recognised(
@@ -70,12 +68,17 @@ def test_a_family_of_ones_own_trains_samples_exports_and_is_recognised(
     assert convert([str(trained), "folder", "--to", "diffusers"]) != 0
     assert "for which diffusers has no pipeline" in capsys.readouterr().err
 
-    # Recognised elsewhere, by the package that names it: built from the file alone, and refused without.
+    # Recognised elsewhere by the name that its package gives it, built from the file alone; refused without.
     (tmp_path / "elsewhere").mkdir()
     lone = str((tmp_path / "toy.safetensors").rename(tmp_path / "elsewhere" / "toy.safetensors"))
     monkeypatch.setattr(registry, "_registered", {})
     assert convert([lone, "again.safetensors", "--to", "ldm"]) != 0
     assert "no Stable Diffusion that is known here" in capsys.readouterr().err
     install(tmp_path / "site-packages", monkeypatch)
-    assert sample([lone, "a cat", "--steps", "2", "--guidance", "1", "--raw", "-o", "again"]) == 0
+    assert convert([lone, "again.safetensors", "--to", "ldm"]) != 0
+    assert "known where they are named: --family other, --family toy" in capsys.readouterr().err
+    words = [lone, "a cat", "--steps", "2", "--guidance", "1", "--raw", "-o", "again"]
+    assert sample([*words, "--family", "toi"]) == 2
+    assert "installed are other, toy" in capsys.readouterr().err
+    assert sample([*words, "--family", "toy"]) == 0
     assert (tmp_path / "again" / "sheet.png").is_file()

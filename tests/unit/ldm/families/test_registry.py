@@ -1,7 +1,6 @@
 """Families told from names and shapes, and never guessed."""
 
 from dataclasses import replace
-from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 import torch
@@ -97,7 +96,6 @@ def test_a_stranger_is_no_part() -> None:
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Families that a test registers are known in it alone."""
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(registry, "_installed", lambda: ())
 
 
 def claims(state: dict[str, Tensor]) -> bool:
@@ -130,13 +128,3 @@ def test_a_network_that_two_families_claim_is_refused_by_both_their_names(own: N
 def test_a_family_takes_no_shipped_name(own: None) -> None:
     with pytest.raises(Fault, match="the name sd1 of a family is taken"):
         register(replace(MINE, name="sd1"))
-
-
-@pytest.mark.parametrize("value", ["no.such.module:FAMILY", "ldm.families.sd1:NONE", "ldm.families.sd1:HEADS"])
-def test_an_installed_family_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    entries = EntryPoints([EntryPoint("theirs", value, registry.GROUP)])
-    monkeypatch.setattr(registry, "entry_points", lambda group: entries.select(group=group))
-    monkeypatch.setattr(registry, "_installed", registry._installed.__wrapped__)
-    with pytest.raises(Fault) as caught:
-        known_families()
-    assert caught.value.id == "CFG04" and "theirs" in str(caught.value)

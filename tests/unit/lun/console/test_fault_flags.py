@@ -18,6 +18,7 @@ from lun.console.fault_flags import with_flags
         ("add one with vae=FILE", "add one with --vae FILE"),
         ("weights=raw, or leave ema=true out", "--raw, or leave --ema out"),
         ("ema=false", "--no-ema"),
+        ("named: family=dit, family=MODULE.DIT", "named: --family dit, --family MODULE.DIT"),
         (
             "text_encoder.t5=a/t5.safetensors text_encoder.clip=null",
             "--text-encoder t5=a/t5.safetensors --text-encoder clip=null",
