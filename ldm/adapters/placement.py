@@ -3,11 +3,13 @@
 import difflib
 import inspect
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import nn
 
+from ldm.adapters.embedding_settings import Embedding, place_embeddings
 from ldm.adapters.layer import WHERE, Adapter, attach, is_adaptable
 from ldm.admission import admitted, configurable
 from ldm.diffusion.draws import key
@@ -17,6 +19,7 @@ from ldm.training.rules import selection
 from ldm.util import instantiate_from_config, is_recipe
 
 RULES = f"{WHERE}.params.rules"
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @configurable
@@ -31,11 +34,13 @@ class Adapters:
 
     What an adapter starts with is drawn by the seed and its layer's name: another rule changes no other layer's start.
 
-    rules  {name: rule}; null instead of a rule removes that of an earlier file
+    rules       {name: rule}; null instead of a rule removes that of an earlier file
+    embeddings  {name: embedding}: words of one's own for captions, as `ldm.adapters.embedding_settings.Embedding` says
     """
 
-    def __init__(self, rules: Mapping[str, Any]) -> None:
+    def __init__(self, rules: Mapping[str, Any] = NONE, embeddings: Mapping[str, Any] = NONE) -> None:
         self.rules = {name: _parsed(name, rule) for name, rule in rules.items() if rule is not None}
+        self.embeddings = [Embedding.parse(name, given) for name, given in embeddings.items() if given is not None]
 
     def __call__(self, networks: Mapping[str, nn.Module], seed: int) -> None:
         """Raises `Fault` CFG08 for a rule that matches no layer, or none that is left by earlier ones."""
@@ -52,6 +57,7 @@ class Adapters:
         for rule in self.rules:
             if rule not in used:
                 raise self._unused(rule, list(layers))
+        place_embeddings(self.embeddings, networks)
 
     def _unused(self, rule: str, names: list[str]) -> Fault:
         where = f"{RULES}.{rule}"

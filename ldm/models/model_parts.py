@@ -62,3 +62,9 @@ def translate(
         if own:  # parts that join tensors on disk cannot join none
             translated |= {new + name: tensor for name, tensor in getattr(part, direction)(own).items()}
     return translated | rest
+
+
+def train_what_trains(part: nn.Module, mode: bool) -> None:
+    """Put a part into training mode, or out of it; what lies in it without a trained parameter is out of it always."""
+    for module in (part, *part.children()):
+        module.train(mode and any(parameter.requires_grad for parameter in module.parameters()))

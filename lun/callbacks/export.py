@@ -19,7 +19,7 @@ from ldm.files.state import State
 from ldm.keys.averaged import choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.keys.split_checkpoint import unet_of
-from ldm.models.diffusion.adapter_weights import TrainedAdapters
+from ldm.models.diffusion.adapter_export import AdapterExport
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
@@ -116,12 +116,12 @@ class Export(AtStepBoundary):
         """What trained, without its base: for "ldm" in kohya's layout, which all of these programs read."""
         run = run_directory(trainer)
         chosen = choose_weights(state, self.ema, run.name)
-        trained = TrainedAdapters.of(model, chosen.state, run.name)
-        layout: Layout = "kohya" if self.to == "ldm" else "diffusers"
         metadata = run_metadata(run, step, "ema" if chosen.averaged else "raw")
+        trained = AdapterExport.of(model, chosen.state, run.name, metadata)
+        layout: Layout = "kohya" if self.to == "ldm" else "diffusers"
         path.parent.mkdir(parents=True, exist_ok=True)
-        trained.write(path, layout, self.dtype, model, metadata)
-        log.info("exported %s at step %d: adapters of %d layers", relative(trainer, path), step, len(trained.layers))
+        for file, what in trained.write(path, layout, self.dtype).items():
+            log.info("exported %s at step %d: %s", relative(trainer, file), step, what)
 
     def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:
         run = run_directory(trainer)

@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from ldm.adapters.token_embeddings import token_tables
 from ldm.convert.model import Model
 from ldm.errors import Fault
 from ldm.families.registry import family_of
 from ldm.files.read import Content, read_content
-from ldm.files.sniff import readable_size
 from ldm.files.weights_location import find_weights
 from ldm.keys.averaged import choose_weights
 from ldm.keys.layout import compvis_names
 from ldm.keys.split_checkpoint import unet_of
 from ldm.models.base_weights import ENTRY
-from ldm.models.diffusion.adapter_weights import TrainedAdapters, merged_state
+from ldm.models.diffusion.adapter_export import AdapterExport
+from ldm.models.diffusion.adapter_weights import merged_state
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_of
 from ldm.models.restoring import restore
@@ -43,19 +42,20 @@ class AdapterRun:
     content: Content
     model: DDPM
 
-    def write(self, out: Path, to: str, dtype: torch.dtype | None, ema: bool | None) -> None:
+    def trained(self, ema: bool | None) -> AdapterExport:
         """The adapters alone, averaged where there is an average (see `choose_weights`)."""
         chosen = choose_weights(self.content.state, ema, str(self.file))
-        trained = TrainedAdapters.of(self.model, chosen.state, str(self.file))
-        metadata = self._metadata("ema" if chosen.averaged else "raw")
-        metadata |= {"modelspec.title": out.stem, "modelspec.date": self.date}
-        trained.write(out, "diffusers" if to == "diffusers" else "kohya", dtype, self.model, metadata)
-        kind = "averaged (EMA)" if chosen.averaged else "those of the last step"
-        log.info("wrote    %s (%s): adapters of %d layers, %s", out, _size(out), len(trained.layers), kind)
+        log.info("weights  %s", "averaged (EMA)" if chosen.averaged else "those of the last step")
+        metadata = self._metadata("ema" if chosen.averaged else "raw") | {"modelspec.date": self.date}
+        return AdapterExport.of(self.model, chosen.state, str(self.file), metadata)
 
     def merged(self, ema: bool | None) -> Model:
         """The whole model, its base read from where the run read it. Raises as `restore` does."""
         averaged = restore(self.model, self.content.state, str(self.file), ema, self.content.facts.get(ENTRY))
+        if any(table.added() for table in token_tables(self.model.trainable_networks())):
+            log.info(
+                "note     whole models have no place for embeddings; without --merge they become files of their own"
+            )
         state = compvis_names(self.model.to_disk(merged_state(self.model)), str(self.file))
         facts = facts_of(self.model, networks_of(self.model))
         facts = replace(facts, metadata=self._metadata("ema" if averaged else "raw"))
@@ -93,7 +93,3 @@ def adapter_run(source: str) -> AdapterRun | None:
         raise Fault("MOD03", f"adapters of {type(model).__name__} are read by no program", where=str(file))
     log.info("reading  %s (checkpoint of adapters)", file)
     return AdapterRun(file, run, content, model)
-
-
-def _size(path: Path) -> str:
-    return readable_size(path.stat().st_size)

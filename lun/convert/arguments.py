@@ -130,7 +130,7 @@ def require_folder(arguments: ConvertArguments) -> None:
 
 def require_adapter_file(arguments: ConvertArguments) -> None:
     """Raise `Fault` CLI03 or CLI02 for what cannot be done with adapters alone."""
-    if arguments.out.suffix != ".safetensors":
+    if arguments.out.suffix not in (".safetensors", ".pt"):  # the latter for embeddings
         fix = f"{quoted(arguments.out.with_suffix('.safetensors'))}, or --merge for a whole model"
         raise Fault("CLI03", f"{arguments.out} is no name for a file of adapters", fix=fix)
     if arguments.vae is not None or arguments.max_shard_size is not None:

@@ -76,15 +76,21 @@ def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> tu
 
 def _write_adapters(adapters: AdapterRun, arguments: ConvertArguments) -> int:
     from ldm.convert.model_files import DTYPES
+    from ldm.files.sniff import readable_size
     from ldm.files.write import write_errors_as_faults
 
     require_adapter_file(arguments)
-    if arguments.out.exists() and not arguments.force:
-        raise Fault("CLI05", f"{arguments.out} exists already", fix="name another place, or --force to replace it")
+    trained = adapters.trained(arguments.ema)
+    for path in trained.paths(arguments.out):
+        if path.exists() and not arguments.force:
+            raise Fault("CLI05", f"{path} exists already", fix="name another place, or --force to replace it")
     with write_errors_as_faults(str(arguments.out)):
         dtype = DTYPES[arguments.dtype] if arguments.dtype else None
-        adapters.write(arguments.out, arguments.to, dtype, arguments.ema)
-    log.info("note     adapters alone, for the base that they were trained on; --merge writes a whole model")
+        written = trained.write(arguments.out, "diffusers" if arguments.to == "diffusers" else "kohya", dtype)
+    for path, what in written.items():
+        log.info("wrote    %s (%s): %s", path, readable_size(path.stat().st_size), what)
+    if trained.adapters is not None:
+        log.info("note     adapters alone, for the base that they were trained on; --merge writes a whole model")
     return 0
 
 

@@ -48,6 +48,13 @@ def build() -> CommandParser:
     )
     _encoders(parser.add_argument_group("text encoders of a single file that comes without, as those of SD 3"))
     parser.add_argument(
+        "--embedding",
+        metavar="FILE[=WORD]",
+        action="append",
+        default=[],
+        help="a textual inversion, and the word for it in prompts (the file's own); repeatable",
+    )
+    parser.add_argument(
         "--batch", type=_positive, default=4, help="pictures drawn at once (4); 1 draws each as if alone"
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")

@@ -48,6 +48,7 @@ def _start(words: list[str]) -> int:
     encoders, folder = text_encoders(asked.text_encoder), _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.applied_adapters import AppliedAdapter, apply_adapters
+    from lun.sample.applied_embeddings import AppliedEmbedding, apply_embeddings
     from lun.sample.drawing import place
     from lun.sample.opened_model import open_source
     from lun.sample.pictures import list_pictures
@@ -55,7 +56,8 @@ def _start(words: list[str]) -> int:
     source = open_source(asked.source, asked.ema, encoders, asked.tokenizer)
     adapters = [AppliedAdapter.parse(given) for given in asked.adapter]
     apply_adapters(source.model, adapters)
-    source = replace(source, adapters=tuple(map(str, adapters)))
+    embeddings = apply_embeddings(source.model, [AppliedEmbedding.parse(given) for given in asked.embedding])
+    source = replace(source, adapters=tuple(map(str, adapters)), embeddings=embeddings)
     prompts = prompts or prompts_of(source.pictures.get("prompts", ()))
     if not prompts:
         fix = f'{NAME} {asked.source} "a photo of a cat"    or --prompts FILE'

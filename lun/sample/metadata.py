@@ -40,6 +40,7 @@ def chunks(picture: Picture, source: SampledModel, dtype: str) -> PngInfo:
         "sha256": source.sha256,
         "dtype": dtype,
         "adapters": source.adapters,
+        "embeddings": source.embeddings,
     }
     info.add_text("lun", json.dumps(settings))
     return info

@@ -34,6 +34,7 @@ class SampledModel:
     weights   "ema" or "raw"; empty where it is not known which they are
     pictures  settings of its run's own pictures: prompts, steps, guidance
     adapters  files that were added to its weights, each with its strength
+    embeddings  files whose words prompts may use, each with its word
     """
 
     model: DDPM
@@ -42,6 +43,7 @@ class SampledModel:
     weights: Literal["ema", "raw", ""] = ""
     pictures: Mapping[str, Any] = field(default_factory=dict)
     adapters: tuple[str, ...] = ()
+    embeddings: tuple[str, ...] = ()
 
 
 def open_source(

@@ -12,6 +12,7 @@ COVERED_BY = {
     "ldm.ema.model_weights": "tests/unit/ldm/ema/test_lit_ema.py",
     "ldm.ema.start": "tests/unit/ldm/ema/test_lit_ema.py",
     "ldm.ema.tracks": "tests/unit/lun/callbacks/test_ema_snapshots.py",
+    "ldm.models.diffusion.adapter_export": "tests/integration/test_embeddings.py",
     "ldm.families.facts": "tests/unit/ldm/convert/test_modelspec.py",
     "ldm.families.part_names": "tests/unit/ldm/families/test_registry.py",
     "ldm.families.path_marks": "tests/unit/ldm/families/test_edm_marks.py",

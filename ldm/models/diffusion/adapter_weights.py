@@ -11,6 +11,8 @@ from ldm.adapters.adapter_files import Layers, Layout, to_file
 from ldm.adapters.adapter_metadata import adapter_metadata
 from ldm.adapters.adapter_names import diffusers_names, kohya_names
 from ldm.adapters.layer import adapters_in
+from ldm.adapters.token_embeddings import token_tables
+from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
 from ldm.families.record import Family
 from ldm.families.registry import family_of
@@ -18,9 +20,29 @@ from ldm.files.load import OnDisk
 from ldm.files.state import State
 from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import DDPM
-from ldm.models.diffusion.export_facts import facts_of
 from ldm.training.adapters import CHILD, is_of_adapter
 from ldm.training.groups import named_layers
+
+
+def with_adapters(model: DDPM, state: Mapping[str, Tensor], source: str) -> dict[str, nn.Module]:
+    """The networks of a model with an `adapter_config`, without memory but for what was added to them.
+
+    state   of a checkpoint, with raw or averaged numbers
+    Raises `Fault` MOD03 where it does not hold all that was added.
+    """
+    parts = {part.trainable: part for part in model.part_recipes().values() if part.trainable is not None}
+    networks = {name: part.build_on_meta() for name, part in parts.items()}
+    model.decide_training(networks)
+    for name, network in networks.items():
+        prefix = parts[name].prefix
+        own = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
+        adapters = {key: value for key, value in own.items() if is_of_adapter(key)}
+        expected = {key for key in network.state_dict() if is_of_adapter(key)}
+        if adapters.keys() != expected:
+            why = f"it holds {len(adapters)} of the {len(expected)} tensors of adapters of its {name}"
+            raise Fault("MOD03", f"{source} does not fit the config of its run", why=why)
+        network.load_state_dict(adapters, strict=False, assign=True)
+    return networks
 
 
 @dataclass(frozen=True)
@@ -36,33 +58,26 @@ class TrainedAdapters:
     network: State
 
     @classmethod
-    def of(cls, model: DDPM, state: Mapping[str, Tensor], source: str) -> "TrainedAdapters":
-        """Those of a model with an `adapter_config`, with the numbers of a checkpoint's state, of raw or averaged ones.
+    def of(cls, networks: Mapping[str, nn.Module], source: str) -> "TrainedAdapters":
+        """Those of networks as `with_adapters` gives them.
 
         Raises `Fault` MOD03 for adapters that no program reads: of kinds or families of one's own, or of other layers.
         """
-        parts = {part.trainable: part for part in model.part_recipes().values() if part.trainable is not None}
-        networks = {name: part.build_on_meta() for name, part in parts.items()}
-        model.decide_training(networks)
-        for name, network in networks.items():
-            prefix = parts[name].prefix
-            own = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
-            adapters = {key: value for key, value in own.items() if is_of_adapter(key)}
-            expected = {key for key in network.state_dict() if is_of_adapter(key)}
-            if adapters.keys() != expected:
-                why = f"it holds {len(adapters)} of the {len(expected)} tensors of adapters of its {name}"
-                raise Fault("MOD03", f"{source} does not fit the config of its run", why=why)
-            network.load_state_dict(adapters, strict=False, assign=True)
         layers = {name: adapter.tensors() for name, adapter in adapters_in(named_layers(networks))}
         unet = base_state(networks["unet"])
         family = family_of(unet, source)
-        if len(layers) < _count(networks) or family is None or family.adapters is None:
+        if len(layers) < count_of_layers(networks) or family is None or family.adapters is None:
             what = f"the adapters of {source} are of a kind or a family that no other program reads"
             raise Fault("MOD03", what, fix="to=ldm merge=true for whole weights")
         return cls(layers, networks, family, unet)
 
     def write(
-        self, out: Path, layout: Layout, dtype: torch.dtype | None, model: DDPM, metadata: Mapping[str, str]
+        self,
+        out: Path,
+        layout: Layout,
+        dtype: torch.dtype | None,
+        prediction: PredictionType | None,
+        metadata: Mapping[str, str],
     ) -> None:
         """Into a .safetensors file; `metadata` is what the run says of itself. Raises as `to_file` and writing do."""
         assert self.family.adapters is not None
@@ -71,7 +86,6 @@ class TrainedAdapters:
         state = to_file(self.layers, names, layout, dtype)
         if bad := next((key for key, value in state.items() if not bool(value.isfinite().all())), None):
             raise Fault("MOD02", "the adapter holds NaN or infinite numbers", where=bad, why="training diverged")
-        prediction = facts_of(model, {}).prediction
         write_safetensors(out, state, adapter_metadata(self.layers, self.family, self.network, prediction, metadata))
 
 
@@ -90,5 +104,7 @@ def base_state(network: nn.Module) -> State:
     return network.to_disk(own) if isinstance(network, OnDisk) else own
 
 
-def _count(networks: Mapping[str, nn.Module]) -> int:
-    return sum(name.endswith(f".{CHILD}") for network in networks.values() for name, _ in network.named_modules())
+def count_of_layers(networks: Mapping[str, nn.Module]) -> int:
+    """How many layers have an adapter, of whatever kind; tables of tokens with added words are not among them."""
+    added = (name for network in networks.values() for name, _ in network.named_modules() if name.endswith(f".{CHILD}"))
+    return sum(1 for _ in added) - sum(bool(table.added()) for table in token_tables(networks))

@@ -26,7 +26,7 @@ from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.metrics import Measured, Metric, Metrics, measure
-from ldm.models.model_parts import TrainingPlan
+from ldm.models.model_parts import TrainingPlan, train_what_trains
 from ldm.modules.encoders.conditioner import Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe
@@ -276,7 +276,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
         super().train(mode)
         if self.model is not None:
             self.first_stage_model.eval()
-            self.cond_stage_model.train(mode and self.text_encoder_trains)
+            train_what_trains(self.cond_stage_model, mode)
         return self
 
     def on_fit_start(self) -> None:

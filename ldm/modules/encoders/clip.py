@@ -40,6 +40,7 @@ class FrozenCLIPEmbedder(nn.Module):
     """
 
     library_modules = ("transformer",)
+    token_table = "transformer.embeddings.token_embedding"
 
     def __init__(
         self,

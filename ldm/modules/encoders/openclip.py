@@ -23,7 +23,7 @@ from ldm.keys.text_encoders import (
     stand_ins,
     transformers_from_open_clip,
 )
-from ldm.modules.encoders.tokenizer import BUILT_IN, clip_tokenizer
+from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
 
@@ -60,7 +60,8 @@ class OpenCLIPText(nn.Module):
         self.loaded_from: str | None = None
         self.tokenizer = clip_tokenizer(tokenizer, max_length)
         widths = {**defaults, **(config or {})}
-        settings = CLIPTextConfig(**{"hidden_act": "gelu", "projection_dim": widths["hidden_size"], **widths})
+        marks = {"eos_token_id": END}  # by it the vector is found; files that say 2 mean the largest token
+        settings = CLIPTextConfig(**{"hidden_act": "gelu", "projection_dim": widths["hidden_size"], **widths, **marks})
         self.tokens = CaptionTokens(self.tokenizer, max_length, settings.max_position_embeddings, PADDING)
         self.chunks = self.tokens.chunks
         loads = weights and not (from_scratch or is_meta_init())
@@ -72,6 +73,11 @@ class OpenCLIPText(nn.Module):
         if loads and weights:
             load_part(self, open_checkpoint(weights).read().cond_stage, source=weights)
             self.loaded_from = weights
+
+    @property
+    def token_table(self) -> str:
+        """The path of the table that tokens are looked up in."""
+        return f"{OWN}{'' if self.shortened else BELOW}embeddings.token_embedding"
 
     def read(self, captions: list[str], **options: Any) -> Any:
         """What the network gives for captions, those of more than 77 tokens chunk by chunk."""

@@ -197,11 +197,15 @@ class ProjectedCLIP(nn.Module):
     padding     the token that fills captions up
     """
 
+    token_table = "transformer.text_model.embeddings.token_embedding"
+
     def __init__(
         self, config: Mapping[str, Any], activation: str, padding: int, max_length: int, tokenizer: str
     ) -> None:
         super().__init__()
-        settings = CLIPTextConfig(**{"hidden_act": activation, "projection_dim": config["hidden_size"], **config})
+        marks = {"eos_token_id": END}  # by it the vector is found; files that say 2 mean the largest token
+        usual = {"hidden_act": activation, "projection_dim": config["hidden_size"]}
+        settings = CLIPTextConfig(**{**usual, **config, **marks})
         self.width = int(settings.hidden_size)
         self.vector = int(settings.projection_dim)
         self.tokenizer = clip_tokenizer(tokenizer, max_length)

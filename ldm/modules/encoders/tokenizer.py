@@ -43,12 +43,12 @@ def clip_tokenizer(name: str, max_length: int) -> CLIPTokenizer:
     return tokenizer
 
 
-def token_ids(tokenizer: CLIPTokenizer, captions: Sequence[str], length: int, padding: int) -> Tensor:
+def fitted(ids: Sequence[Sequence[int]], length: int, padding: int) -> Tensor:
     """Tokens of captions between the marks of start and end: (b, length) int64.
 
     Longer captions are cut, shorter ones filled with the token `padding`.
     """
-    rows = tokenizer(plain(captions), truncation=True, max_length=length).input_ids
+    rows = [[START, *row[: length - 2], END] for row in ids]
     return torch.tensor([row + [padding] * (length - len(row)) for row in rows]).view(-1, length)
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor
 from transformers import CLIPTokenizer
 
+from ldm.modules.encoders.added_tokens import AddedTokens
 from ldm.modules.encoders.chunks import LengthReport, chunked, count_chunks
-from ldm.modules.encoders.tokenizer import END, START, plain, token_ids
+from ldm.modules.encoders.tokenizer import END, SIZE, START, fitted, plain
 
 WHERE = "model.params.cond_stage_config.params.max_length"
 
@@ -15,22 +16,24 @@ class CaptionTokens:
     """Tokens of captions, up to `max_length` of each, for an encoder that has so many `places`; see `count_chunks`.
 
     padding  the token that fills captions up
+    added    words of one's own, which count as the tokens of their vectors
     """
 
     def __init__(self, tokenizer: CLIPTokenizer, max_length: int, places: int, padding: int) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.padding = padding
+        self.added = AddedTokens(SIZE, self._is_known)
         self.chunks = count_chunks(max_length, places, WHERE)
         self.report = LengthReport(max_length if self.chunks > 1 else max_length - 2, places)
 
     def __call__(self, captions: Sequence[str]) -> Tensor:
         """(b, max_length), or (b chunks, 77): the chunks of a caption one after the other."""
         if not self.report.done:
-            self.report.see([len(ids) for ids in self._ids(captions)])
+            self.report.see([len(ids) for ids in self.ids(captions)])
         if self.chunks > 1:
-            return chunked(captions, self.chunks, self._ids, START, END, self.padding).flatten(0, 1)
-        return token_ids(self.tokenizer, captions, self.max_length, self.padding)
+            return chunked(captions, self.chunks, self.ids, START, END, self.padding).flatten(0, 1)
+        return fitted(self.ids(captions), self.max_length, self.padding)
 
     def joined(self, states: Tensor) -> Tensor:
         """The states of a caption's chunks side by side: (b chunks, length, width) to (b, chunks length, width)."""
@@ -43,6 +46,13 @@ class CaptionTokens:
         """
         return vectors[:: self.chunks]
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self.tokenizer(plain(texts), add_special_tokens=False, verbose=False).input_ids
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts of any length, without start and end."""
+        return self.added.ids(plain(texts), self._of_vocabulary)
+
+    def _of_vocabulary(self, texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
         return ids
+
+    def _is_known(self, word: str) -> bool:
+        return len(self._of_vocabulary([word])[0]) == 1

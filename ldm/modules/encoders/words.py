@@ -1,6 +1,7 @@
 """A text encoder of hashed words: no vocabulary, no download, a few thousand useful parameters."""
 
 import re
+from collections.abc import Sequence
 from zlib import crc32
 
 import torch
@@ -11,11 +12,30 @@ from ldm.files.load import load_part
 from ldm.files.state import State
 from ldm.files.weights_location import find_source, require_one_start
 from ldm.keys.split_checkpoint import COND_STAGE, part_of
+from ldm.modules.encoders.added_tokens import AddedTokens
 from ldm.modules.encoders.chunks import require_length
 from ldm.modules.meta_init import is_meta_init
 
 NO_WORD = 0
 BETWEEN_WORDS = re.compile(r"\W+")
+
+
+class WordTokens:
+    """The buckets of a text's words, the same on every machine.
+
+    added   words of one's own, which have vectors and no bucket
+    """
+
+    def __init__(self, buckets: int) -> None:
+        self.buckets = buckets
+        self.added = AddedTokens(buckets)
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """One id for each word, of any number of them."""
+        return self.added.ids(texts, self._hashed)
+
+    def _hashed(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[crc32(word.encode()) % (self.buckets - 1) + 1 for word in words(text)] for text in texts]
 
 
 class HashedWordEmbedder(nn.Module):
@@ -25,6 +45,8 @@ class HashedWordEmbedder(nn.Module):
     max_length  tokens a caption; the rest is cut off, places without a word hold the vector of `NO_WORD`
     buckets     different vectors; words that share a bucket have one vector
     """
+
+    token_table = "embedding"
 
     def __init__(
         self,
@@ -41,6 +63,7 @@ class HashedWordEmbedder(nn.Module):
         self.buckets = buckets
         self.from_scratch = from_scratch
         self.loaded_from: str | None = None
+        self.tokens = WordTokens(buckets)
         self.embedding = nn.Embedding(buckets, dim)
         self.position = nn.Parameter(0.02 * torch.randn(max_length, dim))
         self.norm = nn.LayerNorm(dim)
@@ -55,12 +78,9 @@ class HashedWordEmbedder(nn.Module):
 
     def tokenize(self, captions: list[str]) -> Tensor:
         """Bucket of each word, the same on every machine: (b, max_length) int64."""
-        rows = [[self.bucket(word) for word in words(caption)][: self.max_length] for caption in captions]
+        rows = [row[: self.max_length] for row in self.tokens.ids(captions)]
         padded = [row + [NO_WORD] * (self.max_length - len(row)) for row in rows]
         return torch.tensor(padded, dtype=torch.int64).view(-1, self.max_length)
-
-    def bucket(self, word: str) -> int:
-        return crc32(word.encode()) % (self.buckets - 1) + 1
 
     def to_disk(self, state: State) -> State:
         """The names on disk are the module's own."""

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ldm.modules.encoders import vocabulary
-from ldm.modules.encoders.tokenizer import PROBE, PROBE_TOKENS, clip_tokenizer, token_ids
+from ldm.modules.encoders.tokenizer import PROBE, PROBE_TOKENS, clip_tokenizer
+from ldm.modules.encoders.tokens import CaptionTokens
 
 
 def test_it_has_clips_size_and_ends() -> None:
@@ -26,7 +27,7 @@ def test_the_file_is_small_and_the_one_of_its_notice() -> None:
 def test_captions_become_the_ids_that_stable_diffusion_was_trained_with() -> None:
     tokenizer = clip_tokenizer("built-in", 77)
     assert tokenizer(PROBE).input_ids == PROBE_TOKENS
-    rows = token_ids(tokenizer, ["it's!", "héllo 日本語 😀", ""], 12, padding=0).tolist()
+    rows = CaptionTokens(tokenizer, 12, 77, padding=0)(["it's!", "héllo 日本語 😀", ""]).tolist()
     assert rows[0] == [49406, 585, 568, 256, 49407, *[0] * 7]
     assert rows[1] == [49406, 71, 3459, 19293, 39121, 44353, 34002, 508, 7334, 49407, 0, 0]
     assert rows[2] == [49406, 49407, *[0] * 10]
@@ -34,8 +35,9 @@ def test_captions_become_the_ids_that_stable_diffusion_was_trained_with() -> Non
 
 def test_long_captions_are_cut_and_marks_in_captions_are_only_text() -> None:
     tokenizer = clip_tokenizer("built-in", 77)
-    assert token_ids(tokenizer, ["a " * 90], 77, padding=0)[0, -1] == 49407
-    assert token_ids(tokenizer, ["a <|endoftext|> b"], 6, padding=0).tolist() == [[49406, 320, 321, 49407, 0, 0]]
+    assert CaptionTokens(tokenizer, 77, 77, padding=0)(["a " * 90])[0, -1] == 49407
+    marked = CaptionTokens(tokenizer, 6, 77, padding=0)(["a <|endoftext|> b"])
+    assert marked.tolist() == [[49406, 320, 321, 49407, 0, 0]]
 
 
 def test_the_files_for_other_programs_give_the_same_tokenizer(tmp_path: Path) -> None:
