@@ -133,6 +133,7 @@ OTHER: Mapping[str, Any] = {
     "adapter_config": {"target": "lun.local.lora.Adapters"},
     "metrics": {"own": torch.nn.Identity()},
     "rules": {"slow": {"match": "*", "lr": 1e-7}},
+    "embeddings": {"cat": {"init": "cat"}},
     "train": {"target": "lun.data.local.Local"},
     "validation": {"target": "lun.data.local.Local"},
     "test": {"target": "lun.data.local.Local"},
@@ -230,6 +231,10 @@ NO_PARTS: Mapping[str, str] = {
             "lun.data.order.position_sampler.PositionBatchSampler",
         ),
         "the data module makes it of what the program has",
+    ),
+    **dict.fromkeys(
+        ("ldm.adapters.token_embeddings.AddedVectors", "ldm.adapters.token_embeddings.TokenEmbedding"),
+        "made of an embedding's settings: `unit/ldm/adapters/test_embedding_settings.py`",
     ),
     **dict.fromkeys(
         ("lun.memory.by_shape.ByShape", "lun.memory.eight_bit.EightBit"),
