@@ -30,6 +30,17 @@ def is_schedule_free(optimizer: Optimizer) -> bool:
     return any(MODE in group for group in optimizer.param_groups)
 
 
+def not_beside_ema(target: str) -> Fault:
+    """Says that such an optimizer leaves nothing to an EMA."""
+    return Fault(
+        "CFG08",
+        f"{target} averages the weights itself: an EMA cannot stand beside it",
+        where="model.params.use_ema",
+        why="an average of the weights that it trains at is neither these nor those that it means to be used",
+        fix="model.params.use_ema=false: then its own average is validated, sampled from and exported",
+    )
+
+
 def not_in_shards() -> Fault:
     """Says that such an optimizer needs whole weights."""
     return Fault(
@@ -59,7 +70,7 @@ class ScheduleFree:
             raise not_in_shards()
         self._optimizers = optimizers
         name = type(optimizers[0]).__name__
-        logger.info("note: %s averages the weights itself, in the place of the EMA and of what ema_config says", name)
+        logger.info("note: %s averages the weights itself: its average is validated, sampled from and exported", name)
         self._raw: dict[str, Tensor] | None = None
         self.step = 0
 

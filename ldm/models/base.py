@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.ema.checkpoint_state import places
 from ldm.ema.lit_ema import LitEma
-from ldm.ema.schedule_free import ScheduleFree, is_schedule_free
+from ldm.ema.schedule_free import ScheduleFree, is_schedule_free, not_beside_ema
 from ldm.ema.start import refuse_beside_law
 from ldm.files.lazy_tensor import write_through
 from ldm.models.averages import restore
@@ -35,7 +35,7 @@ class TrainedModel(OptimizedModel):
 
     monitor           the metric by which checkpoints are compared
     use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it.
-                      A schedule-free optimizer's own average takes its place
+                      A schedule-free optimizer has an average of its own, and takes none beside it
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     training_config   what trains, and with which settings: rules over names (`ldm.training.rules.Rules`)
@@ -215,7 +215,10 @@ class TrainedModel(OptimizedModel):
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         self._loss_scale = LossScale(scaler)
         require_clippable(self.trainer.optimizers, self._clips_at(), scaler is not None)
-        if self.use_ema or any(map(is_schedule_free, self.trainer.optimizers)):
+        free = any(map(is_schedule_free, self.trainer.optimizers))
+        if free and self.use_ema:
+            raise not_beside_ema(str(self.optimizer_config["target"]))
+        if free or self.use_ema:
             self._build_ema()
 
     def _clips_at(self) -> float | None:

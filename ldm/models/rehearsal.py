@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ldm.ema.schedule_free import is_schedule_free
+from ldm.ema.schedule_free import is_schedule_free, not_beside_ema
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.training.groups import Group, require_settings
@@ -31,6 +31,8 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
     with _in_silence():
         groups = _groups(model) or [Group("", {}, [number])]
         free = _is_cheap(model.optimizer_config) and _rehearse_optimizer(model, groups, max_steps)
+        if free and model.use_ema:
+            raise not_beside_ema(str(model.optimizer_config["target"]))
         for where, recipe in _schedules(model):
             factors = factors_of(recipe, [model.learning_rate])
             if free and _falls(factors, max_steps):

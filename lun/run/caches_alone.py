@@ -17,7 +17,7 @@ from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
 from lun.run.build_model import build_model
-from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER, require_first_stage
+from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER, require_first_stage, require_lasting_captions
 from lun.run.settings import read_settings
 
 
@@ -37,21 +37,22 @@ def _fill(words: list[str]) -> int:
     data.setup("fit")
     data.describe()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    networks = frozen_networks(config, cache.text)
+    networks = frozen_networks(config, cache)
     data.cache_moments(LatentEncoder(networks[FIRST_STAGE].to(device), device), Share())
     if TEXT_ENCODER in networks:
         data.cache_text(TextEncoder(networks[TEXT_ENCODER].to(device), device), Share())
     return 0
 
 
-def frozen_networks(config: Mapping[str, Any], text: bool) -> dict[str, torch.nn.Module]:
-    """The first stage of `config`, and with `text` its text encoder unless that is trained, with their weights.
+def frozen_networks(config: Mapping[str, Any], cache: Cache) -> dict[str, torch.nn.Module]:
+    """The first stage of `config`, and the text encoder unless that is trained or left out, with their weights.
 
-    Raises `Fault` CFG08 for a model of pixels.
+    Raises `Fault` CFG08 for a model of pixels, and for captions that a trained text encoder reads.
     """
     model: Any = build_model(config)
     require_first_stage(model)
-    wanted = (FIRST_STAGE, TEXT_ENCODER) if text else (FIRST_STAGE,)
+    require_lasting_captions(model, cache)
+    wanted = (FIRST_STAGE,) if cache.text is False else (FIRST_STAGE, TEXT_ENCODER)
     trained = {part.name for part in model.training_plan().parts if part.trained}
     parts = {name: part for name, part in model.part_recipes().items() if name in wanted and name not in trained}
     networks = start_networks(parts, model.start())

@@ -19,6 +19,7 @@ from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
 from lun.data.order.picture_sides import require_sides
 from lun.run.build_model import build_model
+from lun.run.fill_caches import require_lasting_captions
 from lun.run.length import Length, known_length
 from lun.run.lightning_trainer import build_callbacks
 from lun.run.rate import rate_of
@@ -81,6 +82,7 @@ def _rehearse(parts: RunParts, config: Mapping[str, Any], steps: int) -> None:
     run = resolve(config, parts.execution, window, Length(steps, val_every=1), config.get("seed") or 0)
     parts.model.begin(run.context(resumed=False))
     rehearse(parts.model, steps, window.global_batch)
+    require_lasting_captions(parts.model, parts.data.cache)
 
 
 def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:

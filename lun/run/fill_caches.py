@@ -6,6 +6,8 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ldm.errors import Fault
+from ldm.models.model_parts import PartSize
+from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.shards.filling import Share
 from lun.data.cache.text.encoder import TextEncoder
@@ -41,7 +43,7 @@ class FillCaches(Callback):
             )
         share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)
         data.cache_moments(LatentEncoder(first_stage, trainer.strategy.root_device), share)
-        if data.cache and data.cache.text and (encoder := frozen_text_encoder(pl_module)):
+        if data.cache and data.cache.text is not False and (encoder := frozen_text_encoder(pl_module)):
             pl_module.conditioner.embedder = data.cache_text(TextEncoder(encoder, trainer.strategy.root_device), share)
             if not data.captions_settled:
                 log.info("cache    captions are drawn anew, so that most of them are encoded as they come")
@@ -58,6 +60,27 @@ def require_first_stage(model: Any) -> None:
             where="data.params.cache",
             fix="data.params.cache=false",
         )
+
+
+def require_lasting_captions(model: Any, cache: Cache | None) -> None:
+    """Raise `Fault` CFG08 where captions are to be cached and a part of the text encoder trains.
+
+    Asked of a model before it has its networks. Weights that a rule picks, adapters or words of one's own: whatever
+    trains in it changes what it gives.
+    """
+    if cache is None or not cache.text or not any(_reads_and_trains(part) for part in model.training_plan().parts):
+        return
+    raise Fault(
+        "CFG08",
+        "captions cannot be cached while the text encoder trains",
+        where="data.params.cache.text",
+        why="what it gives for a caption changes from step to step",
+        fix="data.params.cache.text=false, which keeps the pictures' moments alone",
+    )
+
+
+def _reads_and_trains(part: PartSize) -> bool:
+    return part.name == TEXT_ENCODER and part.trained > 0
 
 
 def frozen_text_encoder(model: Any) -> Any:

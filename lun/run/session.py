@@ -32,7 +32,7 @@ from lun.run.config_changes import changed_settings, stored_settings
 from lun.run.construction import build_parts
 from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.data_roots import name_of_roots
-from lun.run.fill_caches import FillCaches
+from lun.run.fill_caches import FillCaches, require_lasting_captions
 from lun.run.length import settle_length
 from lun.run.lightning_trainer import build_loggers, build_trainer, require_device
 from lun.run.outcome import FitOutcome
@@ -96,6 +96,7 @@ class Session:
         run = resolve(settings.config, parts.execution, window, length, seed)
         model.begin(run.context(resumed=resume is not None))
         rehearse(model, length.max_steps, window.global_batch)
+        require_lasting_captions(model, data.cache)
         warn_if_finished(model, resume.step if resume else 0, length.max_steps)
         data.follow(model.position, window, seed, length.max_steps)
         return cls(arguments, replace(settings, config=run.config), resume, run, model, data, first, parts.callbacks)

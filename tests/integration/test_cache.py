@@ -9,6 +9,7 @@ from support.runs import make_shapes, newest_run
 
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
+from lun.data.cache.cache_settings import Cache
 from lun.run.caches_alone import frozen_networks
 from lun.run.fill_caches import require_first_stage
 
@@ -83,7 +84,7 @@ def test_a_model_without_a_first_stage_has_nothing_to_cache_in_a_run_or_alone() 
     model = {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params | {"from_scratch": True}}
     for refuses in (
         lambda: require_first_stage(instantiate_from_config(model)),
-        lambda: frozen_networks({"model": model}, True),
+        lambda: frozen_networks({"model": model}, Cache()),
     ):
         with pytest.raises(Fault, match="AutoencoderKL has no first stage"):
             refuses()
@@ -130,6 +131,34 @@ def test_a_trained_text_encoder_is_not_cached(lun: Lun, cache: Path, caplog: pyt
     assert lun("-t", *CACHE, "lightning.trainer.max_steps=1") == 0
     assert not (cache / "text").exists()
     assert any("the text encoder is trained" in message for message in caplog.messages)
+
+
+ENCODER_TRAINS = {
+    "a flag": ["model.params.cond_stage_trainable=true"],
+    "a rule": [
+        *FROZEN,
+        "model.params.training_config={target: ldm.training.rules.Rules,"
+        " params: {rules: {words: {match: 'text_encoder.*', train: true}}}}",
+    ],
+    "adapters": [
+        *FROZEN,
+        "model.params.adapter_config={target: ldm.adapters.Adapters,"
+        " params: {rules: {words: {match: 'text_encoder.*', kind: {target: ldm.adapters.LoRA}}}}}",
+    ],
+}
+
+
+@pytest.mark.parametrize("how", ENCODER_TRAINS)
+def test_captions_that_a_trained_text_encoder_reads_are_not_cached_unasked_and_refused_where_they_are(
+    how: str, lun: Lun, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*ENCODER_TRAINS[how], "model.params.cond_stage_config.target=support.words.LinearWords"]
+    words += ["--allow", "support"]
+    assert lun("--check", *words, *CACHE) == 0
+    assert lun("--check", *words, "data.params.cache={text: true}") == 2
+    assert lun("-t", *words, "data.params.cache={text: true}") == 2
+    assert capsys.readouterr().err.count("captions cannot be cached while the text encoder trains") == 2
+    assert not cache.exists() and not (tmp_path / "logs").exists()
 
 
 def test_captions_can_be_left_out_of_the_cache(lun: Lun, cache: Path) -> None:

@@ -16,6 +16,7 @@ Lun = Callable[..., int]
 FREE = [
     "model.params.optimizer_config={target: schedulefree.AdamWScheduleFree, params: {warmup_steps: 2}}",
     "model.params.scheduler_config=null",
+    "model.params.use_ema=false",
     "model.params.unet_config.params.dropout=0.0",
 ]
 VALIDATION = [
@@ -59,6 +60,7 @@ def test_what_leaves_the_run_is_the_average_and_not_what_trains(lun: Lun, tmp_pa
     ("words", "says"),
     [
         (["model.params.scheduler_config={target: ldm.lr_scheduler.WarmupCosine}"], "the place of a schedule"),
+        (["model.params.use_ema=true"], "an EMA cannot stand beside it"),
         (["model.params.optimizer_config.target=schedulefree.AdamWScheduleFreeClosure"], "without Closure"),
     ],
 )

@@ -32,7 +32,7 @@ class CacheSettings(TypedDict, total=False):
 
     dtype: Literal["float32", "float16"]
     folder: str
-    text: bool
+    text: bool | None
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,13 @@ class Cache:
 
     dtype   float32 keeps what they gave; float16 halves the size and rounds to 11 bits
     folder  where; by default `LUN_CACHE`, else the user's cache directory
-    text    whether captions are kept too
+    text    whether captions are kept too; null keeps them where no part of the text encoder trains, and true refuses
+            to train one
     """
 
     dtype: str = "float32"
     folder: str | None = None
-    text: bool = True
+    text: bool | None = None
 
     @classmethod
     def read(cls, settings: bool | Mapping[str, Any] | None) -> "Cache | None":
