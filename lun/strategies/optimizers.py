@@ -1,7 +1,7 @@
 """Whether an optimizer can step where and how the run computes."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from ldm.admission import DRAWER, admitted, granted
 from ldm.ema.schedule_free import not_in_shards
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
-from lun.strategies.combinations import Strategy
+from lun.strategies.combinations import strategy_kind
 
 _ADAMS = {"Adam", "AdamW"}
 # What they compute does not change where weights are joined and cut anew. States of 8 bits share scales in blocks.
@@ -23,6 +23,7 @@ ELEMENTWISE = {
 }
 MADE_FOR_GPUS = "bitsandbytes."
 SCHEDULE_FREE = "schedulefree."
+UNTESTED = "zero_allow_untested_optimizer"
 NUMBERS = 4096  # from so many on states have 8 bits
 
 
@@ -31,13 +32,15 @@ def is_elementwise(kind: type) -> bool:
     return any(kind.__module__.startswith(home) and kind.__name__ in names for home, names in ELEMENTWISE.items())
 
 
-def require_whole_weights(model: Mapping[str, Any], strategy: Strategy) -> None:
+def require_whole_weights(model: Mapping[str, Any], strategy: object) -> None:
     """Raise `Fault` CFG08 where weights are in shards and the optimizer would see only a part of what it looks at.
 
-    Asked before anything is written. Whoever names code of their own is believed.
+    Asked before anything is written, with the Trainer's strategy as it is configured. Whoever names code of their own
+    is believed; ZeRO asks for what it is made of when it is there.
     """
     recipe = (model.get("params") or {}).get("optimizer_config")
-    if strategy != "fsdp" or not recipe:
+    kind_of_shards = strategy_kind(strategy)
+    if kind_of_shards not in FAULTS or not recipe:
         return
     if str(recipe["target"]).startswith(SCHEDULE_FREE):
         raise not_in_shards()
@@ -45,13 +48,36 @@ def require_whole_weights(model: Mapping[str, Any], strategy: Strategy) -> None:
     own = tuple(f"{package}." for package in (DRAWER, *granted()))
     if not inspect.isclass(kind) or is_elementwise(kind) or kind.__module__.startswith(own):
         return
-    raise Fault(
+    params = (strategy.get("params") or {}) if isinstance(strategy, Mapping) else {}
+    if not params.get(UNTESTED):
+        raise FAULTS[kind_of_shards](recipe["target"])
+
+
+def not_in_parts(target: str) -> Fault:
+    """Says that FSDP2 would give an optimizer parts of weights."""
+    return Fault(
         "CFG08",
-        f"{recipe['target']} is not known to be right where weights are in shards",
+        f"{target} is not known to be right where weights are in shards",
         where="model.params.optimizer_config.target",
         why="it looks at whole matrices, their norms or blocks of them, of which each rank has a part",
         fix="torch.optim.AdamW, or lightning.trainer.strategy=ddp",
     )
+
+
+def not_in_partitions(target: str) -> Fault:
+    """Says that ZeRO would give an optimizer runs of joined weights."""
+    return Fault(
+        "CFG08",
+        f"{target} is not known to be right under DeepSpeed's ZeRO",
+        where="model.params.optimizer_config.target",
+        why="ZeRO joins all weights and cuts them anew for the ranks: an optimizer that looks at a whole matrix, its"
+        " norm or blocks of it (Adafactor, LAMB, Muon, Prodigy, 8-bit ones) would do something else than it says",
+        fix=f"torch.optim.AdamW, or lightning.trainer.strategy=ddp, or, if it treats each element for itself:"
+        f" lightning.trainer.strategy.params.{UNTESTED}=true",
+    )
+
+
+FAULTS: Mapping[str, Callable[[str], Fault]] = {"fsdp": not_in_parts, "deepspeed": not_in_partitions}
 
 
 def require_stepping(model: Mapping[str, Any], on_cpu: bool) -> None:

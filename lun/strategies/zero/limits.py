@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from ldm.errors import Fault
 from ldm.plain import read_json
-from lun.strategies.optimizers import is_elementwise
+from lun.strategies.optimizers import is_elementwise, not_in_partitions
 
 NEEDS_GPU = "bitsandbytes"
 SECTION = "lightning.trainer.strategy.params"
@@ -22,15 +22,7 @@ def require_elementwise(optimizer: Optimizer, allowed: bool) -> None:
     kind = type(optimizer)
     if is_elementwise(kind) or allowed:
         return
-    raise Fault(
-        "CFG08",
-        f"{kind.__module__}.{kind.__name__} is not known to be right under DeepSpeed's ZeRO",
-        where="model.params.optimizer_config.target",
-        why="ZeRO joins all weights and cuts them anew for the ranks: an optimizer that looks at a whole matrix, its"
-        " norm or blocks of it (Adafactor, LAMB, Muon, Prodigy, 8-bit ones) would do something else than it says",
-        fix=f"torch.optim.AdamW, or lightning.trainer.strategy=ddp, or, if it treats each element for itself:"
-        f" {SECTION}.zero_allow_untested_optimizer=true",
-    )
+    raise not_in_partitions(f"{kind.__module__}.{kind.__name__}")
 
 
 def offloads_optimizer(config: Mapping[str, Any]) -> bool:

@@ -1,6 +1,8 @@
 """Which optimizer goes with which strategy, and what docs/optimizers.md says of each."""
 
+import importlib
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from ldm.errors import Fault
 from ldm.plain_yaml import parse_yaml
 from ldm.torch_internals import tree_leaves
 from ldm.util import instantiate_from_config
-from lun.strategies.optimizers import is_elementwise, require_whole_weights
+from lun.strategies.optimizers import ELEMENTWISE, is_elementwise, require_whole_weights
 
 ROOT = Path(__file__).parents[4]
 PAGE = [[cell.replace("`", "") for cell in row] for row in rows(ROOT / "docs/optimizers.md", "Optimizers")[1:]]
@@ -62,8 +64,9 @@ def test_the_page_says_which_optimizer_takes_shards(target: str, spread: list[st
     else:
         kind = admitted(target)
         require_whole_weights(model(target), "ddp")
-        with nullcontext() if spread[0] == "yes" else pytest.raises(Fault, match="CFG08"):
-            require_whole_weights(model(target), "fsdp")
+        for strategy, fits in zip(("fsdp", "deepspeed"), spread, strict=True):
+            with nullcontext() if fits == "yes" else pytest.raises(Fault, match="CFG08"):
+                require_whole_weights(model(target), strategy)
     assert spread == (["yes", "yes"] if is_elementwise(kind) else ["no", "no"])
 
 
@@ -71,6 +74,43 @@ def test_code_of_ones_own_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     own = type("Mine", (torch.optim.SGD,), {"__module__": "lun.local.mine"})
     monkeypatch.setattr("lun.strategies.optimizers.admitted", lambda target: own)
     require_whole_weights(model("lun.local.mine.Mine"), "fsdp")
+
+
+def test_zero_takes_what_is_said_to_be_elementwise_but_no_average_of_whole_weights() -> None:
+    params = {"stage": 2, "zero_allow_untested_optimizer": True}
+    zero = {"target": "lun.strategies.deepspeed.DeepSpeed", "params": params}
+    require_whole_weights(model("prodigyopt.Prodigy"), zero)
+    with pytest.raises(Fault, match="in shards"):
+        require_whole_weights(model("schedulefree.AdamWScheduleFree"), zero)
+
+
+HERE = [(home, name) for home in ("torch.optim", "pytorch_optimizer") for name in sorted(ELEMENTWISE[home])]
+
+
+@pytest.mark.parametrize(("home", "name"), HERE, ids=lambda value: value)
+def test_an_optimizer_for_shards_steps_joined_weights_that_are_cut_anew_as_it_steps_whole_ones(
+    home: str, name: str
+) -> None:
+    """And what it keeps has the shape of the weight, as shards are stored by, or is one number."""
+    whole, state = stepped(home, name, lambda flat: [flat[:30].view(5, 6), flat[30:]])
+    cut, _ = stepped(home, name, lambda flat: [flat[:17], flat[17:33], flat[33:]])
+    assert torch.equal(whole, cut)
+    for weight, kept in state.items():
+        assert {key for key, value in kept.items() if torch.is_tensor(value) and value.numel() > 1} <= {
+            key for key, value in kept.items() if torch.is_tensor(value) and value.shape == weight.shape
+        }
+
+
+def stepped(home: str, name: str, cut: Callable[[torch.Tensor], list[torch.Tensor]]) -> tuple[torch.Tensor, Any]:
+    """Forty weights after four steps by an optimizer that holds them as `cut` has it, and its state."""
+    draw = torch.Generator().manual_seed(3)
+    weights = [nn.Parameter(part.clone()) for part in cut(torch.randn(40, generator=draw))]
+    optimizer = getattr(importlib.import_module(home), name)(weights, lr=0.01)
+    for _ in range(4):
+        for weight, gradient in zip(weights, cut(torch.randn(40, generator=draw)), strict=True):
+            weight.grad = gradient.clone()
+        optimizer.step()
+    return torch.cat([weight.detach().reshape(-1) for weight in weights]), optimizer.state
 
 
 def preset(name: str) -> Any:
