@@ -4,7 +4,9 @@ import pytest
 import torch
 from support.adapted import KINDS, LAYERS, adapted, example, learnt
 from support.adapter_reader import read_by_others
+from support.equality import differences
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from ldm.adapters.layer import Adapter, adapters_in
 from ldm.errors import Fault
@@ -120,3 +122,34 @@ def test_the_adapters_of_layers_are_found_by_the_names_of_these() -> None:
     layers = {name: make() for name, make in LAYERS.items()}
     adapter = adapted("LoRA", layers["1x1"])
     assert dict(adapters_in(layers)) == {"1x1": adapter}
+
+
+@pytest.fixture
+def block() -> nn.Sequential:
+    """A frozen layer with each kind of adapter, one after the other."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(*(nn.Linear(12, 12) for _ in KINDS)).requires_grad_(False)
+    for kind, layer in zip(KINDS, layers, strict=True):
+        learnt(adapted(kind, layer, dropout=0.3))
+    return layers
+
+
+@pytest.mark.slow
+def test_a_block_with_adapters_of_every_kind_compiles_to_one_graph(block: nn.Sequential) -> None:
+    whole = torch.compile(block.eval(), backend="eager", fullgraph=True)  # a break in the graph would be an error
+    x = example(block[0])
+    torch.testing.assert_close(whole(x), block(x))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activations_that_are_computed_twice_leave_gradients_as_they_are(block: nn.Sequential, reentrant: bool) -> None:
+    gradients = []
+    for twice in (False, True):
+        torch.manual_seed(3)
+        x = example(block[0]).requires_grad_()
+        out = checkpoint(block, x, use_reentrant=reentrant) if twice else block(x)
+        out.square().sum().backward()
+        gradients.append({name: parameter.grad for name, parameter in block.named_parameters()})
+        block.zero_grad()
+    assert any(gradient is not None for gradient in gradients[0].values())
+    assert differences(*gradients) == []
