@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
-from support.runs import TINY, load, newest_run
-from support.sd3 import CLIP_G, CLIP_L, T5, VOCABULARY, tiny_conditioner, write_encoders
-from support.sd3 import TINY as MMDIT
+from support.runs import load, newest_run
+from support.sd3 import small_config, tiny_conditioner, write_encoders
 from support.small import contents
 from torch import Tensor
 
@@ -20,7 +18,6 @@ from lun.sample.command import run as sample
 
 Lun = Callable[..., int]
 TEXT = "model.params.cond_stage_config.params"
-ENCODERS = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 8, "tokenizer_3": str(VOCABULARY)}
 PROMPTS = (
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
     "prompts: [red noise], log_images_kwargs: {ddim_steps: 2, unconditional_guidance_scale: 2.0}}}"
@@ -29,36 +26,7 @@ PROMPTS = (
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Everything that `configs/models/sd35-medium.yaml` sets, at the smallest size."""
-    network = {**MMDIT, "qk_norm": "rms_norm", "dual_attention_layers": [0], "positions": "random"}
-    params: dict[str, Any] = {
-        "parameterization": "flow",
-        "linear_start": 1.0e-4,
-        "linear_end": 2.0e-2,
-        "scale_factor": 1.5305,
-        "shift_factor": 0.0609,
-        "cond_stage_trainable": False,
-        "encoder_ucg_rate": {"t5": 0.5},
-        "objective": {
-            "target": "ldm.diffusion.objective.Objective",
-            "params": {
-                "path": {
-                    "target": "ldm.diffusion.rectified_flow.RectifiedFlow",
-                    "params": {"sampling_shift": 3.0, "spacing": "linspace"},
-                }
-            },
-        },
-        "unet_config": {"target": "ldm.modules.networks.mmdit.MMDiT", "params": {"from_scratch": True, **network}},
-        "cond_stage_config": {
-            "target": "ldm.modules.encoders.sd3.SD3Conditioner",
-            "params": {"from_scratch": True, **ENCODERS},
-        },
-    }
-    base = yaml.safe_load(TINY.read_text("utf-8"))
-    base["model"]["params"] |= params
-    base["model"]["params"]["first_stage_config"]["params"]["ddconfig"]["quant_conv"] = False
-    (tmp_path / "sd3.yaml").write_text(yaml.safe_dump(base))
-    return tmp_path / "sd3.yaml"
+    return small_config(tmp_path)
 
 
 def line(small: Path, pictures: Path, logs: Path, steps: int) -> list[str]:

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
+from support.runs import TINY as CONFIG
 from torch import Tensor, nn
 from transformers import T5TokenizerFast
 
@@ -68,6 +70,9 @@ CLIP_G: dict[str, Any] = {**CLIP_L, "projection_dim": 4}
 T5: dict[str, Any] = {"vocab_size": PIECES, "d_model": 24, "d_ff": 16, "d_kv": 4, "num_layers": 2, "num_heads": 2}
 
 
+ENCODERS = {"clip": CLIP_L, "open_clip": CLIP_G, "t5": T5, "t5_length": 8, "tokenizer_3": str(VOCABULARY)}
+
+
 def t5_tokenizer() -> T5TokenizerFast:
     tokenizer: T5TokenizerFast = T5TokenizerFast.from_pretrained(str(VOCABULARY / "tokenizer_3"))
     return tokenizer
@@ -88,3 +93,36 @@ def write_encoders(folder: Path, *names: str, **params: Any) -> dict[str, Path]:
         own = below(state, f"{settings[setting].name}.transformer.")
         write_safetensors(file, {key: value for key, value in own.items() if key != T5_EMBEDDED})
     return files
+
+
+def small_config(folder: Path) -> Path:
+    """Everything that `configs/models/sd35-medium.yaml` sets, at the smallest size."""
+    network = {**TINY, "qk_norm": "rms_norm", "dual_attention_layers": [0], "positions": "random"}
+    params: dict[str, Any] = {
+        "parameterization": "flow",
+        "linear_start": 1.0e-4,
+        "linear_end": 2.0e-2,
+        "scale_factor": 1.5305,
+        "shift_factor": 0.0609,
+        "cond_stage_trainable": False,
+        "encoder_ucg_rate": {"t5": 0.5},
+        "objective": {
+            "target": "ldm.diffusion.objective.Objective",
+            "params": {
+                "path": {
+                    "target": "ldm.diffusion.rectified_flow.RectifiedFlow",
+                    "params": {"sampling_shift": 3.0, "spacing": "linspace"},
+                }
+            },
+        },
+        "unet_config": {"target": "ldm.modules.networks.mmdit.MMDiT", "params": {"from_scratch": True, **network}},
+        "cond_stage_config": {
+            "target": "ldm.modules.encoders.sd3.SD3Conditioner",
+            "params": {"from_scratch": True, **ENCODERS},
+        },
+    }
+    base = yaml.safe_load(CONFIG.read_text("utf-8"))
+    base["model"]["params"] |= params
+    base["model"]["params"]["first_stage_config"]["params"]["ddconfig"]["quant_conv"] = False
+    (folder / "sd3.yaml").write_text(yaml.safe_dump(base))
+    return folder / "sd3.yaml"

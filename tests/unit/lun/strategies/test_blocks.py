@@ -1,5 +1,6 @@
 """Which modules are gathered on their own."""
 
+from support.sd3 import tiny_mmdit
 from torch import nn
 
 from lun.strategies.blocks import blocks_of
@@ -46,3 +47,10 @@ def test_what_stays_whole_does_not_count() -> None:
     network.layers[1][0].adapter = nn.Linear(9, 9)  # type: ignore[union-attr, index]
     whole = {parameter for parameter in network.parameters() if not parameter.requires_grad}
     assert blocks_of(network, 81, whole) == [network.layers[1]]
+
+
+def test_the_blocks_of_stable_diffusion_3_are_found() -> None:
+    network = tiny_mmdit("medium 3.5")
+    blocks = blocks_of(network, 2000)
+    assert [type(block).__name__ for block in blocks] == ["JointTransformerBlock"] * 3
+    assert blocks_of(network.requires_grad_(False), 2000) == []
