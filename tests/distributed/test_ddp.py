@@ -10,6 +10,7 @@ from support.ranks import Ranks
 from support.runs import load, make_shapes, newest_run
 from support.slots import slots
 from support.together import (
+    GROUPS,
     MICRO,
     ONE,
     SAME,
@@ -184,7 +185,7 @@ def test_ragged_micro_batches_end_at_the_weights_of_one_batch(ranks: Ranks, pict
 def test_a_resume_is_exact_on_as_many_ranks_and_goes_on_on_another_number(
     runs: dict[str, Path], ranks: Ranks, pictures: Path, tmp_path: Path
 ) -> None:
-    words = tiny(pictures, *SAME, *TWO)
+    words = tiny(pictures, *SAME, *GROUPS, *TWO)
     assert ranks(train, tmp_path / "whole", words) == [0, 0]
     assert ranks(train, tmp_path / "again", [*words, until(STEPS // 2)]) == [0, 0]
     alone = shutil.copytree(newest_run(tmp_path / "again"), tmp_path / "alone" / "run")

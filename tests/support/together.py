@@ -14,6 +14,12 @@ from ldm.files.rank_shards import with_tensors
 
 STEPS = 4
 SAME = ["model.params.unet_config.params.dropout=0.0", f"lightning.trainer.max_steps={STEPS}"]
+GROUPS = [
+    "model.params.training_config={target: ldm.training.rules.Rules, params: {rules: {"
+    "bias: {match: '*.bias', weight_decay: 0.0}, attention: {match: 'unet.*attn*', lr: 0.5x, weight_decay: 0.1},"
+    " still: {match: 'unet.time_embedding.*', train: false}}}}"
+]
+"""Groups of the optimizer with other rates and decays than the rest, and a part that is frozen."""
 ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
 STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
