@@ -167,6 +167,7 @@ OTHER: Mapping[str, Any] = {
 }
 """A value other than the default, by the name of the parameter, where its type does not tell one."""
 OTHER_OF: Mapping[str, Any] = {
+    "Cache.text": True,
     "HashedWordEmbedder.max_length": 3,
     "HashedWordEmbedder.buckets": 7,
     "LitEma.total_steps": 40,
