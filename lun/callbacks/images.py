@@ -210,7 +210,7 @@ class ImageLogger(AtStepBoundary):
             how |= refined(self._drawn[few[0]], self.options, guidance)
             negatives = [self._drawn[place].settings.get("negative", "") for place in few]
             apart = {"negatives": negatives} if any(negatives) else {}
-            texts = [self._drawn[place].text for place in few]
+            texts = [self._drawn[place].caption for place in few]
             with trainer.precision_plugin.forward_context():
                 images = pl_module.sample_prompts(texts, [seeds[place] for place in few], **how, **apart)
             parts.append(images.float().cpu())

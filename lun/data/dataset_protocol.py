@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from ldm.modules.encoders.captions import Caption
 from lun.data.example import Example
 from lun.data.metadata.tag_column import TagColumn
 from lun.data.order.law import Size
@@ -93,7 +94,10 @@ class FullDataset(Protocol):
     def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
         """`original_size`, `crop` and `target_size` of an example, for those from a cache"""
 
-    def settled_captions(self, index: int) -> Sequence[str]:
+    def further_captions(self, index: int) -> Mapping[str, str]:
+        """`caption_2` and `caption_3` of an example, for those from a cache"""
+
+    def settled_captions(self, index: int) -> Sequence[Caption]:
         """the captions of an example that come up word for word time and again"""
 
     @property
@@ -255,9 +259,9 @@ class DatasetAccess:
         tags = self.tags()
         return Counter() if tags is None else tags.counts()
 
-    def settled_captions(self, index: int) -> Sequence[str]:
+    def settled_captions(self, index: int) -> Sequence[Caption]:
         """The captions of an example that do not change from access to access; none where that is not known."""
-        captions: Sequence[str] = self.dataset.settled_captions(index) if self.has("settled_captions") else ()
+        captions: Sequence[Caption] = self.dataset.settled_captions(index) if self.has("settled_captions") else ()
         return captions
 
     @property

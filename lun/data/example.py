@@ -7,6 +7,10 @@ import torch
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.modules.encoders.captions import FURTHER
+
+FURTHER_CAPTIONS = tuple(f"caption_{number}" for number in FURTHER)
+OPTIONAL = ("mask", "weight", *FURTHER_CAPTIONS)
 
 
 class Example(TypedDict, total=False):
@@ -15,6 +19,9 @@ class Example(TypedDict, total=False):
     image: Tensor
     """(h, w, 3) float32 in [-1, 1]"""
     caption: Required[str]
+    caption_2: str
+    """for the second text encoder of a model, where it is to be told another one; `caption_3` for the third"""
+    caption_3: str
     slot: int
     """place in the endless sequence of examples; every random draw of this example is keyed by it"""
     moments: Tensor
@@ -41,6 +48,8 @@ class Batch(TypedDict, total=False):
     image: Tensor
     """(b, h, w, 3) float32 in [-1, 1]"""
     caption: Required[list[str]]
+    caption_2: list[str]
+    caption_3: list[str]
     slot: Required[Tensor]
     """(b,) int64"""
     moments: Tensor
@@ -64,7 +73,8 @@ class Batch(TypedDict, total=False):
 def collate(examples: Sequence[Example]) -> Batch:
     """One batch of `examples` in their order: tensors are stacked, numbers become tensors, text stays a list.
 
-    Where only some examples have a mask or a weight, the others count in full.
+    Where only some examples have a mask or a weight, the others count in full; where only some have a caption for a
+    further text encoder, the others' caption is every encoder's.
 
     Raises `Fault` DAT09 if the examples do not have the same keys and shapes.
     """
@@ -82,9 +92,10 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 def _absent(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `row` lacks of the optional keys that another row has: counted in full."""
-    lacking = {key for key in ("mask", "weight") if key not in row and any(key in other for other in rows)}
+    """What `row` lacks of the optional keys that another row has: counted in full, told its caption."""
+    lacking = {key for key in OPTIONAL if key not in row and any(key in other for other in rows)}
     defaults: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
+    defaults |= {key: row["caption"] for key in FURTHER_CAPTIONS if key in lacking}
     if "mask" in lacking:
         defaults["mask"] = torch.ones_like(next(other["mask"] for other in rows if "mask" in other))
     return defaults

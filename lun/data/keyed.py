@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.dataset_protocol import DatasetAccess
-from lun.data.example import Example
+from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.order.law import Key, Size
 
 
@@ -81,6 +81,8 @@ def check_example(example: object, where: str) -> None:
         raise _broken("returns no map", where, f"got {type(example).__name__}")
     if "image" not in example and "moments" not in example:
         raise _broken("returns no image", where, f"it has the keys {', '.join(map(str, example)) or 'none'}")
+    if odd := [key for key in FURTHER_CAPTIONS if not isinstance(example.get(key, ""), str)]:
+        raise _broken(f"returns no text as {odd[0]}", where, f"got {type(example[odd[0]]).__name__}")
     if not isinstance(example.get("caption"), str):
         got = f"caption is a {type(example['caption']).__name__}" if "caption" in example else "the key is missing"
         raise _broken("returns no caption", where, got)

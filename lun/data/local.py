@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
-from lun.data.example import Example
+from ldm.modules.encoders.captions import Caption, for_each
+from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.images.colours import ColourManagement
 from lun.data.images.decode import Interpolation, header_size
 from lun.data.images.loss_masks import MaskKind, mask_file, require_masks
 from lun.data.images.preparation import Preparation, require
+from lun.data.index.missing_data import no_further_captions
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.layouts.folder_contents import LayoutName
@@ -44,6 +46,9 @@ class Local:
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
     default_caption       text for images without a caption; None leaves those images out
     allow_empty_captions  keep images without a caption, with an empty one
+    caption_per_encoder   tell the second and third text encoder of a model (SDXL, SD 3) captions of their own, as they
+                          are written: `caption_2` and `caption_3` of descriptions, or files `NAME.txt2` and `NAME.txt3`
+                          beside `NAME.txt`; where there is none, an encoder is told the caption
     mask                  where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha`
                           takes what is opaque; a picture without either counts everywhere
     icc                   `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its
@@ -74,6 +79,7 @@ class Local:
         mask: MaskKind | None = None,
         icc: ColourManagement = "convert",
         follow_links: bool = False,
+        caption_per_encoder: bool = False,
     ) -> None:
         self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
         _check(limit_images, repeats)
@@ -103,6 +109,9 @@ class Local:
         described = metadata_params is not None
         self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "")
         self.compose = self.captions.maker.compose
+        self.caption_per_encoder = caption_per_encoder
+        if caption_per_encoder and not any(self.further_captions(index) for index in range(len(self.rows))):
+            raise no_further_captions(self.root)
 
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
@@ -122,7 +131,8 @@ class Local:
         `self.size`. `original_size`, `crop` and `target_size` say what became of it. Raises `Fault` DAT06 for a broken
         image, DAT04 for a caption that cannot be read.
         """
-        return {**self.picture(index, self.flipped(draws), size), "caption": self.caption(index, draws)}
+        told = {"caption": self.caption(index, draws), **self.further_captions(index)}
+        return {**self.picture(index, self.flipped(draws), size), **told}  # type: ignore[typeddict-item]  # all of it text
 
     def picture(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
         """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
@@ -158,17 +168,23 @@ class Local:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""
         return self.captions.made(int(self.rows[index]), draws)
 
+    def further_captions(self, index: int) -> dict[str, str]:
+        """{`caption_2`, `caption_3`: caption of example `index` for the second, the third text encoder}, as far as it
+        has any of its own."""
+        return self.captions.further(int(self.rows[index])) if self.caption_per_encoder else {}
+
     @property
     def captions_settled(self) -> bool:
         """Whether every access to an example gives one of its `settled_captions`."""
         return not self.compose.draws
 
-    def settled_captions(self, index: int) -> list[str]:
+    def settled_captions(self, index: int) -> list[Caption]:
         """The captions of example `index` that do not change from access to access: what is worth being cached.
 
         Each of several lines has its own; none are given where every access drops or shuffles tags.
         """
-        return self.captions.settled(int(self.rows[index]))
+        further = [self.further_captions(index).get(key) for key in FURTHER_CAPTIONS]
+        return [for_each(caption, further) for caption in self.captions.settled(int(self.rows[index]))]
 
     def record(self, index: int) -> dict[str, Any]:
         """Everything that is known of example `index` besides its pixels, as a packed set keeps it (plain JSON)."""

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ldm.diffusion.draws import Draws
+from ldm.modules.encoders.captions import FURTHER
 from lun.data.index.selection import Selection
 from lun.data.metadata.caption_files import CaptionReader
+from lun.data.metadata.description import FURTHER_KEYS
 from lun.data.metadata.made_captions import CaptionMaker, WrittenText
 
 
@@ -39,6 +41,17 @@ class SelectedCaptions:
         """Those that do not change from access to access; none where every access drops or shuffles tags."""
         return self.maker.settled(self._written(row))
 
+    def further(self, row: int) -> dict[str, str]:
+        """{`caption_2`, `caption_3`: the caption for the second, the third text encoder}, as they are written."""
+        lines = self._further_files(row) if self.reads_files else self.table.further[row].split("\n")
+        return {key: line for key, line in zip(FURTHER_KEYS, lines, strict=False) if line}
+
+    def _further_files(self, row: int) -> list[str]:
+        """Those in `NAME.txt2` and `NAME.txt3` beside the caption's file, or the picture where that has none."""
+        beside = self.root / (self.table.source[row] or self.table.path[row])
+        files = [beside.with_suffix(f".txt{number}") for number in FURTHER]
+        return [self.read(file) if file.is_file() else "" for file in files]
+
     def written(self, row: int) -> tuple[str, list[str]]:
         """(text, tags) as the files have them, before any rule."""
         tags = [] if self.maker.tags_from_text else self.table.tags_of(row)
@@ -60,7 +73,7 @@ class SelectedCaptions:
             found["date"] = date
         if (rating := int(self.known.rating[row])) >= 0:
             found["rating"] = self.known.words[rating]
-        return found
+        return found | self.further(row)
 
     def _written(self, row: int) -> WrittenText:
         return WrittenText(self._text(row), self.table.tags_of(row), self._score_tag(row))

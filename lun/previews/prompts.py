@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.modules.encoders.captions import Caption, for_each
 from ldm.plain import read_plain_text
 from ldm.plain_yaml import parse_yaml
 
@@ -17,7 +18,9 @@ WHERE = "lightning.callbacks.image_logger.params.prompts"
 FIRST_SEED = 42
 REFINED = ("guidance_rescale", "guidance_low", "guidance_high")
 """What there is to guidance besides its scale (`ldm.diffusion.guidance.Guidance`)."""
-PREVIEWED = ("negative", "seed", "guidance", *REFINED, "steps")
+FURTHER = ("prompt_2", "prompt_3")
+"""What the second and third text encoder of a model are told instead, in diffusers' words."""
+PREVIEWED = (*FURTHER, "negative", "seed", "guidance", *REFINED, "steps")
 """What a prompt of a preview may say: previews have one size and one solver, so that they can be compared."""
 
 KOHYA: Mapping[str, tuple[str, Callable[[str], Any]]] = {
@@ -30,6 +33,8 @@ KOHYA: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }
 KINDS: Mapping[str, type] = {
     "prompt": str,
+    "prompt_2": str,
+    "prompt_3": str,
     "negative": str,
     "width": int,
     "height": int,
@@ -50,6 +55,11 @@ class Prompt:
 
     text: str
     settings: Mapping[str, Any]
+
+    @property
+    def caption(self) -> Caption:
+        """What the text encoders are told."""
+        return for_each(self.text, [self.settings.get(name) for name in FURTHER])
 
 
 def prompts_of(source: Sequence[str] | str) -> list[Prompt]:

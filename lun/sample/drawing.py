@@ -41,7 +41,7 @@ def draw(model: DDPM, batch: Sequence[Picture], dtype: str) -> Tensor:
         with _autocast(model, dtype):
             latents = sample_clean(
                 model,
-                [picture.prompt for picture in batch],
+                [picture.caption for picture in batch],
                 [picture.seed for picture in batch],
                 first.how,
                 (first.height // step, first.width // step),

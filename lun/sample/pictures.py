@@ -9,9 +9,10 @@ from typing import Any
 from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.sampler import Scheduler, solver_for
 from ldm.errors import Fault
-from ldm.models.diffusion.ddpm import DDPM
+from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.models.diffusion.picture_size import pixels_per_latent
 from ldm.models.diffusion.preview import Sampling
+from ldm.modules.encoders.captions import Caption, for_each, most_told
 from lun.previews.prompts import REFINED, Prompt
 
 DEFAULTS = {
@@ -40,6 +41,13 @@ class Picture:
     guidance_rescale: float = 0.0
     guidance_low: float = 0.0
     guidance_high: float | None = None
+    prompt_2: str | None = None
+    prompt_3: str | None = None
+
+    @property
+    def caption(self) -> Caption:
+        """What the text encoders are told."""
+        return for_each(self.prompt, [self.prompt_2, self.prompt_3])
 
     @property
     def how(self) -> Sampling:
@@ -94,6 +102,10 @@ def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
 
 def _require_possible(picture: Picture, model: DDPM) -> None:
     how = picture.how
+    encoders = model.conditioner.told if isinstance(model, LatentDiffusion) else 1
+    if (most := most_told([picture.caption])) > encoders:
+        what = f"prompt_{most} of {picture.prompt!r} has no effect: the model has {encoders} of text encoders"
+        raise Fault("CFG08", what, where="--prompts", fix="leave it out")
     solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
     step = pixels_per_latent(model)
     side = model.image_size * step

@@ -1,5 +1,6 @@
 """Stable Diffusion 3 from the command line: trained, gone on with, previewed, cached, drawn from, small."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,10 @@ def test_a_run_trains_previews_and_goes_on_as_if_never_stopped(
 def test_cached_captions_are_those_that_are_encoded_as_they_come(
     lun: Lun, small: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    data = shutil.copytree(pictures, tmp_path / "data")
+    captions = sorted(data.rglob("*.txt"))
+    for place, file in enumerate(captions[:-1]):
+        file.with_suffix(f".txt{2 + place % 2}").write_text(f"for another encoder {place}")
     seen: dict[str, list[Tensor]] = {"false": [], "true": []}
     calls: list[int] = []
     forward, encode = MMDiT.forward, SD3Conditioner.forward
@@ -79,7 +84,8 @@ def test_cached_captions_are_those_that_are_encoded_as_they_come(
 
         monkeypatch.setattr(MMDiT, "forward", watched)
         words = [f"data.params.cache={cache}", "model.params.ucg_rate=0.3"]
-        assert lun(*line(small, pictures, tmp_path / cache, 3), *words, base=False) == 0
+        words.append("data.params.train.params.caption_per_encoder=true")
+        assert lun(*line(small, data, tmp_path / cache, 3), *words, base=False) == 0
         during = len(calls)
     assert len(seen["true"]) == len(seen["false"]) == 9
     for online, cached in zip(seen["false"], seen["true"], strict=True):

@@ -27,7 +27,7 @@ from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
 from ldm.models.metrics import Measured, Metric, Metrics, measure
 from ldm.models.model_parts import TrainingPlan, train_what_trains
-from ldm.modules.encoders.conditioner import Conditioner
+from ldm.modules.encoders.conditioner import Caption, Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
 from ldm.util import Recipe
 
@@ -146,7 +146,7 @@ class DDPM(LearnsObjective, DrawsPictures):
         """The conditioning for a batch and its x_0 (b, c, h, w); `draws` drop whole captions, None drops nothing."""
         return Conditioning()
 
-    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
+    def condition_on(self, captions: list[Caption], sides: Sides | None = None) -> Conditioning:
         """The conditioning for given captions of whole pictures; `sides` (h, w) of what is noised."""
         return Conditioning()
 
@@ -307,7 +307,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
             cond = self.model.with_draws(cond, draws)
         return cond._replace(concat=surroundings(self, batch, self.mask)) if self.mask else cond
 
-    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning:
+    def condition_on(self, captions: list[Caption], sides: Sides | None = None) -> Conditioning:
         return self._fully_masked(self.conditioner.on(captions, self._pixels(sides)), len(captions))
 
     def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None:

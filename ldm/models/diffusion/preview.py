@@ -16,6 +16,7 @@ from ldm.diffusion.objective import Network, Objective
 from ldm.diffusion.sampler import Scheduler, sample
 from ldm.errors import Fault
 from ldm.models.diffusion.picture_size import Sides
+from ldm.modules.encoders.captions import Caption
 
 
 class PreviewedDiffusion(Protocol):
@@ -39,7 +40,7 @@ class PreviewedDiffusion(Protocol):
 
     def decode(self, x0: Tensor) -> Tensor: ...
 
-    def condition_on(self, captions: list[str], sides: Sides | None = None) -> Conditioning: ...
+    def condition_on(self, captions: list[Caption], sides: Sides | None = None) -> Conditioning: ...
 
     def unconditional(self, negatives: list[str], sides: Sides | None = None) -> Conditioning | None: ...
 
@@ -75,7 +76,7 @@ class Sampling:
 
 def sample_clean(
     model: PreviewedDiffusion,
-    captions: Sequence[str],
+    captions: Sequence[Caption],
     seeds: Sequence[int],
     how: Sampling,
     sides: Sides | None = None,

@@ -14,6 +14,7 @@ from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
 from ldm.models.diffusion.preview import PreviewedDiffusion, Sampling, previewing, sample_clean
+from ldm.modules.encoders.captions import Caption, captions_of
 
 GAP = 2
 
@@ -196,7 +197,7 @@ class Scene:
     def drawn(self, how: Sampling, **hooks: Any) -> Tensor:
         """Samples of the captions from the slots' seeds, in the size of the batch: (b, c, h, w)."""
         seeds = [int(slot) for slot in self.few["slot"]]
-        captions = self.few.get("caption", [""] * len(seeds))
+        captions = captions_of(self.few) if "caption" in self.few else [""] * len(seeds)
         return sample_clean(self.model, captions, seeds, how, (self.x0.shape[-2], self.x0.shape[-1]), **hooks)
 
 
@@ -245,7 +246,7 @@ class DrawsPictures:
 
     def sample_prompts(
         self: Pictured,
-        prompts: list[str],
+        prompts: Sequence[Caption],
         seeds: list[int],
         steps: int = 50,
         guidance: float = 1.0,

@@ -9,6 +9,8 @@ from torch import Tensor
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
+from ldm.modules.encoders.captions import Caption as Caption
+from ldm.modules.encoders.captions import captions_of, most_told
 
 EMPTY = ""
 Pixels = tuple[int, int]
@@ -32,8 +34,8 @@ class Conditioner:
     """Embeds captions; in training it drops whole ones, for classifier-free guidance.
 
     embedder  list of captions to `Conditioning`; of `SDXLConditioner` also `unconditional`, what stands for a caption
-              that is dropped, and `tells_sizes`
-    key       key of the captions in a batch
+              that is dropped, `tells_sizes`, and `told`, how many text encoders it has that may be told different ones
+    key       key of the captions in a batch; `{key}_2` and `{key}_3` are those of the second and third encoder
     ucg_rate  share of captions to drop, in [0, 1] (Ho and Salimans 2022, arXiv 2207.12598)
     encoder_ucg_rate  {encoder, as `embedder.shares()` names them: share of captions to keep from it alone}, each by a
               draw of its own (Esser et al. 2024, arXiv 2403.03206, sec. 5.3.3)
@@ -41,7 +43,7 @@ class Conditioner:
 
     def __init__(
         self,
-        embedder: Callable[[list[str]], Conditioning],
+        embedder: Callable[[list[Caption]], Conditioning] | Callable[[list[str]], Conditioning],
         key: str = "caption",
         ucg_rate: float = 0.0,
         encoder_ucg_rate: Mapping[str, float] | None = None,
@@ -50,12 +52,13 @@ class Conditioner:
         self.shares: Mapping[str, Sequence[EncoderSlice]] = getattr(embedder, "shares", dict)()
         for name, rate in {"": ucg_rate, **self.encoder_ucg_rate}.items():
             _require_rate(name, rate, [*self.shares])
-        self.embedder = embedder
+        self.embedder: Callable[[list[Any]], Conditioning] = embedder
         self.key = key
         self.ucg_rate = ucg_rate
         # Read here, since a cache may take the embedder's place.
         self.drops_to_zeros = getattr(embedder, "unconditional", "empty caption") == "zeros"
         self.tells_sizes = bool(getattr(embedder, "tells_sizes", False))
+        self.told = int(getattr(embedder, "told", 1))
 
     def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None, pixels: Pixels) -> Conditioning:
         """The conditioning for a batch of pictures of (h, w) `pixels`.
@@ -63,7 +66,7 @@ class Conditioner:
         Their slots alone decide which captions are dropped, and without draws none is. A batch that does not say where
         its pictures come from (`original_size`, `crop`, `target_size`) holds them whole.
         """
-        captions = list(batch[self.key])
+        captions = captions_of(batch, self.key)
         dropped = [False] * len(captions)
         rates = self._rates(batch, len(captions))
         if draws is not None and bool(rates.any()):
@@ -81,7 +84,7 @@ class Conditioner:
         own = torch.full((count,), self.ucg_rate, dtype=torch.float32, device="cpu")
         return own if "ucg_rate" not in batch else torch.where((given := batch["ucg_rate"].cpu()) < 0, own, given)
 
-    def on(self, captions: Sequence[str], pixels: Pixels) -> Conditioning:
+    def on(self, captions: Sequence[Caption], pixels: Pixels) -> Conditioning:
         """The conditioning for whole pictures of (h, w) `pixels` with these captions."""
         return self._of_whole(captions, [False] * len(captions), pixels)
 
@@ -89,18 +92,21 @@ class Conditioner:
         """What guidance steers away from: a caption for each picture, where that is empty a caption that is dropped."""
         return self._of_whole(negatives, [negative == EMPTY for negative in negatives], pixels)
 
-    def _of_whole(self, captions: Sequence[str], dropped: Sequence[bool], pixels: Pixels) -> Conditioning:
+    def _of_whole(self, captions: Sequence[Caption], dropped: Sequence[bool], pixels: Pixels) -> Conditioning:
         sizes = torch.tensor([*pixels, 0, 0, *pixels]).expand(len(captions), 6)
         return self._sized(self._embedded(captions, dropped), sizes)
 
-    def _embedded(self, captions: Sequence[str], dropped: Sequence[bool]) -> Conditioning:
+    def _embedded(self, captions: Sequence[Caption], dropped: Sequence[bool]) -> Conditioning:
+        if (most := most_told(captions)) > self.told:
+            what = f"captions for {most} text encoders have no effect: the model has {self.told}"
+            raise Fault("CFG08", what, where=f"{self.key}_{most}", fix="leave it out, or train a model that has them")
         cond = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
         if not (self.drops_to_zeros and any(dropped)):
             return cond
         rows = torch.tensor(dropped)
         return cond.map(lambda tensor: tensor.masked_fill(_rows(rows, tensor), 0))
 
-    def _each_dropped(self, captions: Sequence[str], dropped: Sequence[bool], draws: BatchDraws) -> Conditioning:
+    def _each_dropped(self, captions: Sequence[Caption], dropped: Sequence[bool], draws: BatchDraws) -> Conditioning:
         """The same with captions kept from single encoders; one call on every rank, whatever is drawn there."""
         both = self._embedded([*captions, EMPTY], [*dropped, True])
         cond, empty = both.map(lambda tensor: tensor[:-1].clone()), both.map(lambda tensor: tensor[-1:])

@@ -19,6 +19,7 @@ from ldm.files.load import load_part
 from ldm.files.state import State
 from ldm.files.weights_location import require_one_start
 from ldm.keys.text_encoders import BELOW, PROJECTION
+from ldm.modules.encoders.captions import Caption, of_encoder
 from ldm.modules.encoders.chunks import count_chunks
 from ldm.modules.encoders.clip import CLIP_L_CONFIG
 from ldm.modules.encoders.conditioner import EncoderSlice
@@ -71,6 +72,7 @@ class SD3Conditioner(nn.Module):
     """
 
     disk_prefix = "text_encoders."
+    told = len(ENCODERS)
     encoder_places = ENCODER_PLACES
     library_modules = tuple(f"{name}.transformer" for name in ENCODERS.values())
 
@@ -113,13 +115,14 @@ class SD3Conditioner(nn.Module):
         if loads:
             self._load(ckpt_path, version)
 
-    def forward(self, captions: list[str]) -> Conditioning:
+    def forward(self, captions: list[Caption]) -> Conditioning:
         """context (b, tokens of the CLIPs + t5_length, context_dim); pooled (b, both widths)."""
-        both = [self._of_clip(encoder, place, captions) for place, encoder in enumerate((self.clip_l, self.clip_g))]
+        clips, words = (self.clip_l, self.clip_g), [of_encoder(captions, place) for place in range(self.told)]
+        both = [self._of_clip(encoder, place, words[place]) for place, encoder in enumerate(clips)]
         states = torch.cat([states for states, _ in both], dim=-1)
         pooled = torch.cat([vector for _, vector in both], dim=-1)
         states = F.pad(states, (0, self.context_dim - states.shape[-1]))
-        return Conditioning(torch.cat([states, self._of_t5(captions, states)], dim=1), pooled)
+        return Conditioning(torch.cat([states, self._of_t5(words[-1], states)], dim=1), pooled)
 
     def _load(self, ckpt_path: str | EncoderPaths | None, version: str) -> None:
         apart = given_paths(ckpt_path, ENCODER_PLACES)

@@ -14,6 +14,7 @@ from ldm.files.load import load_part
 from ldm.files.state import State
 from ldm.files.weights_location import require_one_start
 from ldm.keys.split_checkpoint import CONDITIONER
+from ldm.modules.encoders.captions import Caption, of_encoder
 from ldm.modules.encoders.clip import FrozenCLIPEmbedder
 from ldm.modules.encoders.conditioner import EncoderSlice
 from ldm.modules.encoders.openclip import FrozenOpenCLIPEmbedder2
@@ -36,6 +37,7 @@ class SDXLConditioner(nn.Module):
     disk_prefix = CONDITIONER
     joins_tensors = True
     tells_sizes = True
+    told = 2
     library_modules = ("embedders.0.transformer", "embedders.1.transformer")
 
     def __init__(
@@ -66,9 +68,9 @@ class SDXLConditioner(nn.Module):
             load_part(self, open_checkpoint(source).read().cond_stage, source)
             self.loaded_from = source
 
-    def forward(self, captions: list[str]) -> Conditioning:
+    def forward(self, captions: list[Caption]) -> Conditioning:
         """context (b, max_length, both widths), or (b, 77 chunks, both); pooled (b, width of the second)."""
-        first, second = (embedder(captions) for embedder in self.embedders)
+        first, second = (embedder(of_encoder(captions, place)) for place, embedder in enumerate(self.embedders))
         return Conditioning(torch.cat([first.context, second.context], dim=-1), second.pooled)
 
     def shares(self) -> dict[str, list[EncoderSlice]]:

@@ -13,7 +13,7 @@ from ldm.files.replacing import replacing
 from ldm.plain import parse_json, require_ordinary
 from lun.data.metadata.columns import Array
 
-VERSION = 3
+VERSION = 4
 """One more whenever something else is read from the same files, sizes included."""
 _MAGIC = b"lun-columns\n"
 _ALIGNED = 64

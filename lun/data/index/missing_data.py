@@ -130,6 +130,17 @@ def no_captions(root: Path, images: int, contents: FolderContents, first: str) -
     )
 
 
+def no_further_captions(root: Path) -> Fault:
+    """DAT04: captions for further text encoders are asked for, and no picture has any."""
+    return Fault(
+        "DAT04",
+        f"no picture in {root} has a caption for a second or third text encoder",
+        where="data.params.train.params.caption_per_encoder",
+        why="no description has a caption_2 or caption_3, and no NAME.txt2 or NAME.txt3 lies beside a caption",
+        fix="data.params.train.params.caption_per_encoder=false tells every text encoder the same",
+    )
+
+
 def _caption_folder(root: Path, image: str) -> str | None:
     """The folder in `root` that holds a caption for `image` under a name that is not looked into, such as `texts`."""
     name = composed(stem(image.rpartition("/")[2]))

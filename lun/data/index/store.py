@@ -17,6 +17,7 @@ from ldm.place import cache_root
 from lun.data.index.columns_file import read_columns, write_columns
 from lun.data.metadata.columns import Array, Ragged, Strings
 from lun.data.metadata.picture_table import NUMBERS, Table, concatenated
+from lun.data.metadata.table_builder import TEXTS
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ def is_stored(root: Path, kind: str) -> bool:
 def store(root: Path, kind: str, stamps: Stamps, table: Table) -> None:
     """Keep the table of the files that `stamps` describes for the next start."""
     columns: dict[str, Array] = {"keys": stamps.keys, "states": stamps.states}
-    for name in ("path", "source", "text", "vocabulary"):
+    for name in (*TEXTS, "vocabulary"):
         column: Strings = getattr(table, name)
         columns[name], columns[name + ".offsets"] = column.rows.values, column.rows.offsets
     columns["tags"], columns["tags.offsets"] = table.tags.values, table.tags.offsets
@@ -126,8 +127,7 @@ def _load(path: Path) -> tuple[Stamps, Table] | None:
     if columns is None:
         return None
     texts: dict[str, Any] = {
-        name: Strings(Ragged(columns[name], columns[name + ".offsets"]))
-        for name in ("path", "source", "text", "vocabulary")
+        name: Strings(Ragged(columns[name], columns[name + ".offsets"])) for name in (*TEXTS, "vocabulary")
     }
     numbers: dict[str, Any] = {name: columns[name] for name in NUMBERS}
     table = Table(**texts, tags=Ragged(columns["tags"], columns["tags.offsets"]), **numbers)

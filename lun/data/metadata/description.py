@@ -24,7 +24,9 @@ from lun.data.metadata.table_builder import (
 
 PATH_KEYS = ("path", "file_name", "image", "file")
 TEXT_KEYS = ("text", "caption", "prompt", "captions")
-_OF_TEXT = frozenset(TEXT_KEYS)
+FURTHER_KEYS = ("caption_2", "caption_3")
+"""For the second and the third text encoder of a model."""
+_OF_TEXT, _OF_FURTHER = frozenset(TEXT_KEYS), frozenset(FURTHER_KEYS)
 _NUMERIC = (int, float, Decimal)
 _GREATEST = 1e300
 """Not even infinity, nor what is no number, lies below."""
@@ -87,7 +89,15 @@ def add_record(rows: Rows, record: Any, source: str, line: int = 0, folder: str 
     text = None if _OF_TEXT.isdisjoint(record) else _first(record, TEXT_KEYS)
     if text is None and record.get("tags") is None:
         numbers.setdefault("problem", NO_WORDS)
-    rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers)
+    further = "" if _OF_FURTHER.isdisjoint(record) else _further(record)
+    rows.add(path, source, _texts(text) if text is not None else "", tags_of(record.get("tags")), numbers, further)
+
+
+def _further(record: dict[str, Any]) -> str:
+    """A line for each of `FURTHER_KEYS`, "" where none is given."""
+    given = [record.get(key) for key in FURTHER_KEYS]
+    lines = [one_line(text) if isinstance(text, str) else "" for text in given]
+    return "\n".join(lines) if any(lines) else ""
 
 
 def _add_numbers(numbers: dict[str, float], record: dict[str, Any]) -> None:
@@ -185,5 +195,5 @@ _READ_AS: dict[str, tuple[str, Callable[[Any], float | None]]] = {
 }
 """key of a description -> column, and how its value is read"""
 
-READ_KEYS = frozenset({*PATH_KEYS, *TEXT_KEYS, "tags", "rating", *_READ_AS})
+READ_KEYS = frozenset({*PATH_KEYS, *TEXT_KEYS, *FURTHER_KEYS, "tags", "rating", *_READ_AS})
 """All that is looked at in a description."""

@@ -49,6 +49,8 @@ class Table:
     """of the file that describes it, the same way; empty: there is none"""
     text: Strings
     """captions, one to a line"""
+    further: Strings
+    """captions for the second and the third text encoder of a model, a line each; empty: there is none"""
     tags: Ragged
     """numbers into `vocabulary`"""
     vocabulary: Strings

@@ -13,7 +13,7 @@ SOUND, UNREADABLE, NO_PATH, OUTSIDE, EMBEDDED, ODD_REPEATS, NO_WORDS = range(7)
 MOST_REPEATS = 100_000
 """Of one picture in one epoch: an epoch's order is kept in memory, eight bytes an example."""
 
-TEXTS = ("path", "source", "text")
+TEXTS = ("path", "source", "text", "further")
 
 Given = tuple[array, array]
 """Rows and a number for each of them."""
@@ -83,6 +83,7 @@ class Rows:
         self.paths: list[str] = []
         self.sources: list[str] = []
         self.captions: list[str] = []
+        self.further: list[str] = []
         self.tags = array("i")
         self.lengths = array("i")
         self.vocabulary: dict[str, int] = {}
@@ -96,12 +97,14 @@ class Rows:
         text: str = "",
         tags: Sequence[Any] = (),
         numbers: Mapping[str, float] = _NOTHING,
+        further: str = "",
     ) -> None:
         """One more picture; a number that is not given is not known. Tags may be anything that JSON has."""
         row, known = len(self.lengths), self.known
         self.paths.append(path)
         self.sources.append(source)
         self.captions.append(text)
+        self.further.append(further)
         known.blanks = False
         try:
             tag_numbers = list(map(known.__getitem__, tags))
@@ -123,5 +126,6 @@ class Rows:
     def packed(self) -> Packed:
         """What was added so far."""
         names = zip(TEXTS, map(encoded, (self.paths, self.sources)), strict=False)
-        texts = {**dict(names), "text": encoded(self.captions, _NO_HALVES)}
+        captions = {"text": self.captions, "further": self.further}
+        texts = {**dict(names), **{name: encoded(own, _NO_HALVES) for name, own in captions.items()}}
         return Packed(texts, self.tags, self.lengths, encoded(list(self.vocabulary), _NO_HALVES), dict(self.given))

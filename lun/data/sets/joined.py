@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldm.diffusion.draws import Draws
+from ldm.modules.encoders.captions import Caption
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.order.law import Size
 from lun.data.sets.set_settings import SetSettings
@@ -94,7 +95,7 @@ class JoinedSets:
         told = (f"{one.name}\0{access.fingerprint()}\n" for one, access in zip(self.settings, self.access, strict=True))
         return hashlib.sha256("".join(told).encode()).hexdigest()
 
-    def settled_captions(self, index: int) -> Sequence[str]:
+    def settled_captions(self, index: int) -> Sequence[Caption]:
         which, own = self.located(index)
         return self.access[which].settled_captions(own)
 

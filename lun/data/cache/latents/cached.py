@@ -129,4 +129,5 @@ class CachedDataset:
         tensors: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
         if hasattr(self.dataset, "placement"):
             tensors |= self.dataset.placement(index, flipped, size)
-        return {**tensors, "caption": self.dataset.caption(index, draws)}
+        further = self.dataset.further_captions(index) if hasattr(self.dataset, "further_captions") else {}
+        return {**tensors, "caption": self.dataset.caption(index, draws), **further}

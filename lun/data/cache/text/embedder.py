@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.captions import Caption
 from lun.data.cache.shards.shard_files import CacheShards
 from lun.data.cache.text.encoder import TextEncoder, columns_of
 from lun.data.cache.text.fill import EMPTY, names_of
@@ -18,7 +19,7 @@ class CachedText:
         like = encoder([EMPTY])
         self.dtypes = {name: column.dtype for name, column in columns_of(like).items()}
 
-    def __call__(self, captions: list[str]) -> Conditioning:
+    def __call__(self, captions: list[Caption]) -> Conditioning:
         """Row for row what the encoder would give, on its device and in its precision."""
         places = self.shards.locate(names_of(captions))
         known = places[:, 0] >= 0

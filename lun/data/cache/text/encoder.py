@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.encoders.captions import Caption
 from lun.data.cache.shards.identity import identity
 
 NOT_OF_TEXT = "sizes"
@@ -24,7 +25,7 @@ class TextEncoder:
         self.device = device
 
     @torch.no_grad()
-    def __call__(self, captions: list[str]) -> Conditioning:
+    def __call__(self, captions: list[Caption]) -> Conditioning:
         with torch.autocast(self.device.type, enabled=False):
             cond: Conditioning = self.network(captions)
         return cond.map(lambda tensor: tensor.to(self.device))

@@ -37,6 +37,11 @@ def test_examples_with_different_keys_are_refused():
         collate([example(0), example(1) | {"crop": (0, 0)}])
 
 
+def test_an_example_without_a_caption_for_a_further_encoder_has_its_own_there():
+    batch = collate([example(0) | {"caption_2": "other"}, example(1)])
+    assert batch["caption_2"] == ["other", example(1)["caption"]] and "caption_3" not in batch
+
+
 def test_an_example_without_mask_or_weight_counts_in_full():
     masked = example(0) | {"weight": 0.5, "mask": torch.zeros(2, 2)}
     batch = collate([masked, example(1)])

@@ -322,6 +322,24 @@ def test_descriptions_may_say_repeats_and_weights(tmp_path):
     assert (data.repeats().tolist(), data.weights().tolist()) == ([3], [0.5])
 
 
+def test_descriptions_and_files_may_have_captions_for_further_encoders(tmp_path):
+    put_board(tmp_path / "a", {"1": {"path": "a.png", "text": "a", "caption_2": "two\n words", "caption_3": 3}})
+    put(tmp_path / "b", "a.png", "b.png", "a.txt", "b.txt", "a.txt3", "c.txt2")
+    for name, told in (("a", [("a", "two words")]), ("b", [("a.txt", "a.txt", "a.txt3"), "b.txt"])):
+        for _ in range(2):  # the second time from the index
+            data = Local(str(tmp_path / name), caption_per_encoder=True)
+            assert [data.settled_captions(index) for index in range(len(data))] == [[one] for one in told]
+        example = data.example(0, Draws(0, 0))
+        assert {key: example.get(key) for key in ("caption_2", "caption_3")} == {
+            "caption_2": {"a": "two words"}.get(name),
+            "caption_3": {"b": "a.txt3"}.get(name),
+        }
+    assert "caption_3" not in Local(str(tmp_path / "b")).example(0, Draws(0, 0))
+    (tmp_path / "b" / "a.txt3").unlink()
+    told_why = fault(data_root=str(tmp_path / "b"), caption_per_encoder=True)
+    assert told_why.id == "DAT04" and "NAME.txt2" in told_why.why
+
+
 def test_captions_of_files_follow_rules_for_tags_where_asked(tmp_path):
     put(tmp_path, "a.png")
     (tmp_path / "a.txt").write_text("b c, a,\nd\n")

@@ -32,6 +32,13 @@ def test_yaml_is_a_list_of_texts_and_maps(tmp_path: Path) -> None:
     ]
 
 
+def test_a_prompt_may_say_what_further_text_encoders_are_told(tmp_path: Path) -> None:
+    found = read_prompts(write(tmp_path / "p.yaml", "- {prompt: a, prompt_2: b}\n- {prompt: a, prompt_3: c}\n- a\n"))
+    told = [("a", "b"), ("a", "a", "c"), "a"]
+    for prompts in (found, Prompts(str(tmp_path / "p.yaml"), 1.0).current):
+        assert [prompt.caption for prompt in prompts] == told
+
+
 @pytest.mark.parametrize(
     ("name", "text", "fault", "told"),
     [

@@ -65,7 +65,9 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is(line: str, model: La
 
 
 @pytest.mark.parametrize(
-    "settings", [{"guidance": float("nan")}, {"guidance": -1.0}, {"steps": 0}, {"width": -8}], ids=str
+    "settings",
+    [{"guidance": float("nan")}, {"guidance": -1.0}, {"steps": 0}, {"width": -8}, {"prompt_2": "b"}],
+    ids=str,
 )
 def test_what_a_prompt_says_itself_is_judged_too(settings: dict[str, float], model: LatentDiffusion) -> None:
     with pytest.raises(Fault):

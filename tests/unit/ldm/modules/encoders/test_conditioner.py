@@ -58,6 +58,15 @@ def test_each_example_may_have_a_rate_of_its_own() -> None:
     assert dropped[2] < 25 < dropped[3]
 
 
+def test_a_caption_for_an_encoder_that_there_is_not_is_refused() -> None:
+    with pytest.raises(Fault, match="captions for 2 text encoders have no effect: the model has 1") as caught:
+        Conditioner(Recorder())({"caption": ["a"], "caption_2": ["b"]}, None, (8, 8))
+    assert (caught.value.id, caught.value.where) == ("CFG08", "caption_2")
+    same = Recorder()
+    Conditioner(same)({"caption": ["a"], "caption_2": ["a"]}, None, (8, 8))
+    assert same.captions == ["a"]
+
+
 def test_a_rate_outside_its_range_is_refused() -> None:
     with pytest.raises(Fault, match="between 0 and 1"):
         Conditioner(Recorder(), ucg_rate=10)

@@ -174,10 +174,10 @@ def test_both_encoders_of_xl_are_kept_in_one_entry(cache, pictures):
     network = SDXLConditioner(from_scratch=True, clip=first, open_clip=second).eval()
     encoder = TextEncoder(network, torch.device("cpu"))
     text = cache.text_of([local(pictures)], encoder, Share())
-    captions = [local(pictures).caption(2), ""]
+    captions = [local(pictures).caption(2), ("a", "b"), ""]
     with torch.no_grad():
         plain = network(captions)
     told = text(captions)
-    assert told.context.shape == (2, 77, 20) and told.pooled.shape == (2, 12)
+    assert told.context.shape == (3, 77, 20) and told.pooled.shape == (3, 12)
     torch.testing.assert_close(told.context, plain.context)
     torch.testing.assert_close(told.pooled, plain.pooled)
