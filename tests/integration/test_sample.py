@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from PIL import Image
 from safetensors.torch import save_file
 from support.parts import put_in_parts
@@ -41,6 +42,7 @@ PROMPTS = (
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
     "prompts: [red noise, blue noise], log_images_kwargs: {ddim_steps: 3, unconditional_guidance_scale: 2.0}}}"
 )
+METRICS = "lightning.logger={metrics: {target: lun.loggers.JsonlLogger}}"
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,30 @@ def test_class_pictures_are_a_data_set_that_training_reads(trained: Path, tmp_pa
     assert weights is not None
     found = zip((data.caption(index) for index in range(3)), data.repeats().tolist(), weights.tolist(), strict=True)
     assert sorted(found) == [("a cat, sitting", 1, 0.5), ("a fox", 1, 0.5), ("my fox", 20, 1.0)]
+
+
+def test_dreambooth_adds_the_classs_losses_times_their_weight_and_divides_by_all_pictures(
+    trained: Path, pictures: Path, tmp_path: Path
+) -> None:
+    assert (
+        sample([str(trained), "a fox", "--count", "2", "--captions", "--steps", "1", "-o", str(tmp_path / "fox")]) == 0
+    )
+    local = {"target": "lun.data.local.Local", "params": {"data_root": "???", "size": 8, "flip_p": 0.0}}
+    sets = {"own": {**local, "weight": 1}, "class": {**local, "weight": 1, "kind": "class"}}
+    (tmp_path / "sets.yaml").write_text(
+        yaml.safe_dump({"data": {"params": {"train": {"sets": sets}, "batch_size": 4}}})
+    )
+
+    def first_loss(weight: float) -> float:
+        line = ["--base", str(TINY), str(tmp_path / "sets.yaml"), "--logdir", str(tmp_path / "logs"), METRICS, "-t"]
+        line += ["--data_root", f"own={pictures}", "--data_root", f"class={tmp_path / 'fox'}", "--max_steps", "1"]
+        assert train([*line, "--init-from", str(trained), f"data.params.train.sets.class.loss_weight={weight}"]) == 0
+        rows = map(json.loads, (newest_run(tmp_path / "logs") / "metrics.jsonl").read_text().splitlines())
+        return next(float(row["train/loss"]) for row in rows if "train/loss" in row)
+
+    alone, once, twice = map(first_loss, (0.0, 1.0, 2.0))
+    assert alone < once
+    assert twice - once == pytest.approx(once - alone, rel=1e-4)
 
 
 def test_prompts_come_from_a_file_too(trained: Path, tmp_path: Path) -> None:
