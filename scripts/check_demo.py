@@ -1,8 +1,8 @@
-"""Count how many of the demo's samples show what their prompts name, though no such picture was trained on.
+"""Count how many of the demo's samples show what their prompts name, above all where no such picture was trained on.
 
     python scripts/check_demo.py logs/latest
 
-Each newest sample is compared with all 192 pictures of the set: the nearest one (least squared error) should have the
+Each newest sample is compared with all 208 pictures of the set: the nearest one (least squared error) should have the
 prompt's subject, and the colour of the sample's border should be nearest to the prompt's background.
 """
 
@@ -20,8 +20,17 @@ DATA = Path(__file__).parents[1] / "configs" / "demo" / "data"
 def pictures() -> tuple[list[str], np.ndarray]:
     """Captions and pixels of the whole set, train and held out: (n,), (n, h, w, 3) float."""
     files = sorted(DATA.glob("*/img/*.png"))
-    captions = [(file.parents[1] / "txt" / f"{file.stem}.txt").read_text(encoding="utf-8").strip() for file in files]
+    captions = [caption(file.parents[1] / "txt" / f"{file.stem}.txt") for file in files]
     return captions, np.stack([np.asarray(Image.open(file).convert("RGB"), dtype=float) for file in files])
+
+
+def held_out() -> set[str]:
+    """Captions of what no training reads, neither the demo's nor that of new emoji."""
+    return {caption(file) for file in DATA.glob("*held-out/txt/*.txt")}
+
+
+def caption(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip()
 
 
 def border(pixels: np.ndarray) -> np.ndarray:
@@ -61,9 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, nargs="?", default=Path("logs/latest"))
     samples = newest_samples(parser.parse_args().run)
-    background, subject = judge(samples)
-    n = len(samples)
-    print(f"held-out combinations: background right in {background} of {n}, subject right in {subject} of {n}")
+    unseen = held_out()
+    for kind, prompts in {"held-out": samples.keys() & unseen, "trained": samples.keys() - unseen}.items():
+        background, subject = judge({prompt: samples[prompt] for prompt in prompts})
+        if n := len(prompts):
+            print(f"{kind} combinations: background right in {background} of {n}, subject right in {subject} of {n}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ SUBJECTS = [
     "👻",
     "⚽",
 ]
+NEW_SUBJECTS = ["🐧", "🍓"]  # for what a trained model is taught later
 BACKGROUNDS = {
     "white": (250, 250, 250),
     "red": (214, 57, 57),
@@ -96,11 +97,12 @@ def main() -> None:
     names, keywords = read_names(args.names)
     colours = list(BACKGROUNDS)
     index = []
-    for i, emoji in enumerate(SUBJECTS):
+    for i, emoji in enumerate(SUBJECTS + NEW_SUBJECTS):
         sprite = render(emoji, font)
         held_out = colours[i % len(colours)]
         for colour in colours:
             split = "held-out" if colour == held_out else "train"
+            split = split if emoji in SUBJECTS else f"new-{split}"
             stem = f"{names[emoji]} {colour}".replace(" ", "-")
             caption = f"{names[emoji]}, {colour} background"
             for folder in ("img", "txt"):

@@ -1,9 +1,11 @@
 """The demo learns: what its captions name, and combinations that it never saw."""
 
+import importlib.util
 import json
-import sys
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -13,10 +15,15 @@ from ldm.models.autoencoder_metrics import psnr
 from ldm.modules.posterior import Posterior
 from ldm.util import instantiate_from_config
 from lun.data.local import Local
+from lun.sample.command import run as sample
 from lun.trainer import run
 
 ROOT = Path(__file__).parents[2]
 DEMO = ["--base", "configs/training-lightning.yaml", "configs/demo/emoji.yaml", "-t"]
+PROMPTS = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())["lightning"]["callbacks"]["image_logger"][
+    "params"
+]["prompts"]
+Samples = dict[str, np.ndarray]
 
 
 @pytest.fixture
@@ -35,14 +42,22 @@ def test_sixty_steps_bring_the_loss_down_by_a_quarter(demo: Path) -> None:
 
 
 def test_every_prompt_is_a_combination_that_is_held_out() -> None:
-    config = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())
-    prompts = config["lightning"]["callbacks"]["image_logger"]["params"]["prompts"]
     held_out, trained = (
         {file.read_text().strip() for file in (ROOT / f"configs/demo/data/{split}/txt").glob("*.txt")}
         for split in ("held-out", "train")
     )
-    assert set(prompts) == held_out and len(prompts) == 24
+    assert set(PROMPTS) == held_out and len(PROMPTS) == 24
     assert not held_out & trained
+
+
+def test_the_lora_of_new_emoji_is_a_whole_config_of_rank_4_over_its_preset(
+    demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--base", "emoji-lora", "--check"]) == 0
+    capsys.readouterr()
+    assert run(["--base", "emoji-lora", "--print-config"]) == 0
+    kind = yaml.safe_load(capsys.readouterr().out)["model"]["params"]["adapter_config"]["params"]["rules"]["attention"]
+    assert kind["kind"]["params"] == {"rank": 4, "alpha": 4, "dropout": 0.0}
 
 
 @torch.no_grad()
@@ -57,14 +72,52 @@ def test_the_first_stage_draws_what_it_never_saw_and_its_latents_are_scaled_to_o
         assert params["scale_factor"] * posterior.mean.std().item() == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["emoji", "emoji-flow"])
-def test_combinations_that_were_never_seen_are_drawn_right(
-    objective: str, demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
-    from check_demo import judge, newest_samples
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's run, to its end."""
+    logs = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setenv("LUN_THREADS", "1")
+        assert run([*DEMO, "-l", str(logs)]) == 0
+    return newest_run(logs)
 
-    assert run(["--base", f"configs/demo/{objective}.yaml", "-t", "-l", str(demo)]) == 0
-    background, subject = judge(newest_samples(newest_run(demo)))
+
+@pytest.fixture(scope="module")
+def checks() -> ModuleType:
+    """`scripts/check_demo.py`."""
+    spec = importlib.util.spec_from_file_location("check_demo", ROOT / "scripts" / "check_demo.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def of(samples: Samples, *subjects: str) -> Samples:
+    return {prompt: pixels for prompt, pixels in samples.items() if prompt.split(", ")[0] in subjects}
+
+
+@pytest.mark.slow
+def test_combinations_that_were_never_seen_are_drawn_right(trained: Path, checks: ModuleType) -> None:
+    background, subject = checks.judge(checks.newest_samples(trained))
     assert background >= 23 and subject >= 20
+
+
+@pytest.mark.slow
+def test_combinations_that_were_never_seen_are_drawn_right_by_rectified_flow(demo: Path, checks: ModuleType) -> None:
+    assert run(["--base", "configs/demo/emoji-flow.yaml", "-t", "-l", str(demo)]) == 0
+    background, subject = checks.judge(checks.newest_samples(newest_run(demo)))
+    assert background >= 23 and subject >= 20
+
+
+@pytest.mark.slow
+def test_a_lora_of_rank_4_teaches_two_emoji_and_leaves_those_that_the_model_knew(
+    trained: Path, demo: Path, tmp_path: Path, checks: ModuleType
+) -> None:
+    assert sample([str(trained), "--count", "4", "--captions", "-o", str(tmp_path / "known")]) == 0
+    line = ["--base", "emoji-lora", "--init-from", str(trained), "--data_root", f"known={tmp_path / 'known'}"]
+    assert run([*line, "-t", "-l", str(demo)]) == 0
+    samples = checks.newest_samples(newest_run(demo))
+    assert checks.judge(of(samples, "penguin"))[1] >= 7
+    assert checks.judge(of(samples, "strawberry"))[1] >= 7
+    assert checks.judge({prompt: samples[prompt] for prompt in PROMPTS})[1] == 24

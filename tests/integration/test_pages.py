@@ -37,6 +37,8 @@ OWN = {"CONFIGS", "YOURS.yaml", "-r"}  # what names a tiny run, which is trained
 SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or content with them
     "FILE": ["--steps", "1", "--size", "64x64"],
     "--sweep": ["--force"],
+    "logs/known": ["--prompts", "prompts.txt"],
+    "emoji-lora": ["--check"],
 }
 SHELLS_OWN = ("export ", "if ")
 
