@@ -40,6 +40,7 @@ from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
+from lun.run.unmet_words import UnmetWords
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
@@ -249,7 +250,8 @@ class Session:
         caches = [FillCaches()] if self.data.cache else []
         laps = [Laps()] if self.data.mix_settings else []
         ours = [position, LinkLatest(run), Controls(stops), *caches, *laps]
-        callbacks = [*ours, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
+        words = [UnmetWords()] if self.model.adapter_config is not None else []
+        callbacks = [*ours, *words, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         validates, by_hand = self.data.has("validation"), self.model.by_hand
         return build_trainer(self.run, validates, callbacks, loggers, run.path, by_hand)

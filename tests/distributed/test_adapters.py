@@ -12,11 +12,13 @@ from torch import Tensor
 
 from ldm.files.write import write_safetensors
 
-# Rank 1: of `down` one of two ranks holds nothing. One of two groups is LoRA+, and a part of the adapters is frozen.
+# Rank 1: of `down`, and of the one vector of a word, one of two ranks holds nothing.
+# One of two groups is LoRA+, and a part of the adapters is frozen.
 ADAPTED = [
     "model.params.adapter_config={target: ldm.adapters.Adapters, params: {rules: {"
     "one: {match: 'unet.*attn1*', kind: {target: ldm.adapters.LoRA, params: {rank: 1}}},"
-    "two: {match: 'unet.*conv1', kind: {target: ldm.adapters.DoRA, params: {rank: 1}}}}}}",
+    "two: {match: 'unet.*conv1', kind: {target: ldm.adapters.DoRA, params: {rank: 1}}}},"
+    "embeddings: {word: {token: red, init: red, keep_norm: median}}}}",
     "model.params.training_config={target: ldm.training.rules.Rules, params: {rules: {"
     "plus: {match: '*.adapter.up', lr: 4x, weight_decay: 0.1}, still: {match: '*mid*.adapter.down', train: false}}}}",
     "model.params.optimizer_config={target: torch.optim.SGD, params: {momentum: 0.9}}",

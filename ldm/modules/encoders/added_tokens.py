@@ -54,6 +54,10 @@ class AddedTokens:
             rows.append([token for tokens in found for token in tokens])
         return rows
 
+    def words_in(self, text: str) -> set[str]:
+        """The added words that a text holds, in lower case."""
+        return {word.lower() for word in self._pattern.split(text)[1::2]} if self._ids else set()
+
 
 def _alone(word: str) -> str:
     """A pattern for a word that no letter or digit goes on from."""
