@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from support.compvis import config_of, random_checkpoint
 from support.equality import differences, final_state
-from support.runs import TINY, newest_run
+from support.runs import TINY, load, newest_run
 
 from ldm.files.read import read_content
 from ldm.files.write import write_safetensors
@@ -72,3 +72,38 @@ def test_vectors_alone_are_kept_and_two_steps_and_two_more_are_four_and_files_of
     line = [str(run), "noise of red and <it>", "--steps", "1", "--embedding", f"{tmp_path / 'red.pt'}=<it>"]
     assert sample([*line, "-o", str(tmp_path / "drawn")]) == 0
     assert '"red.pt=<it>"' in Image.open(next((tmp_path / "drawn").glob("0*.png"))).text["lun"]
+
+
+def test_a_word_beside_lora_becomes_a_file_of_its_own_and_stops_where_its_rule_says(
+    lun: Lun, tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lora = "attention: {match: 'unet.*attn1*', kind: {target: ldm.adapters.LoRA, params: {rank: 2}}}"
+    params = f"{{rules: {{{lora}}}, embeddings: {{zks: {{token: red, init: red}}}}}}"
+    words = [
+        *WORDS,
+        f"model.params.adapter_config={{target: ldm.adapters.Adapters, params: {params}}}",
+        "model.params.training_config={target: ldm.training.rules.Rules, params: {rules: "
+        "{word: {match: 'text_encoder*embedding.adapter.*', lr: 0.5, until: 1}}}}",
+        "model.params.use_ema=false",
+        "model.params.scheduler_config=null",
+    ]
+    assert lun("-t", *words, "--init-from", str(base), "lightning.trainer.max_steps=1") == 0
+    run = newest_run(tmp_path / "logs")
+    name = "cond_stage_model.embedding.adapter.zks.vectors"
+    first = load(run / "checkpoints/last.ckpt")["state_dict"]
+    assert lun("-t", "-r", str(run), "lightning.trainer.max_steps=2", base=False) == 0
+    second = load(run / "checkpoints/last.ckpt")["state_dict"]
+    assert [key for key in first if torch.equal(first[key], second[key]) and not key.endswith("alpha")] == [name]
+
+    out = tmp_path / "it.safetensors"
+    assert convert([str(run), str(out), "--to", "kohya"]) == 0
+    assert set(read_content(tmp_path / "it-zks.safetensors").state) == {"emb_params"}
+    assert all("lora_" in key for key in read_content(out).state)
+    out.unlink()
+    capsys.readouterr()
+    assert convert([str(run), str(out), "--to", "kohya"]) == 2
+    assert "it-zks.safetensors exists already" in capsys.readouterr().err
+    assert convert([str(run), str(tmp_path / "it.pt"), "--to", "kohya", "--force"]) == 2
+    assert "one text encoder" in capsys.readouterr().err
+    assert convert([str(run), str(tmp_path / "whole.safetensors"), "--to", "ldm", "--merge"]) == 0
+    assert "no place for embeddings" in capsys.readouterr().out
