@@ -20,6 +20,7 @@ from lun.callbacks.final import FinalCheckpoint
 from lun.callbacks.laps import Laps
 from lun.callbacks.space import DiskSpace
 from lun.callbacks.stops import Stops
+from lun.callbacks.unmet_words import UnmetWords
 from lun.checkpoints.atomic import clean_leftovers
 from lun.cli.arguments import Arguments
 from lun.console import log as console
@@ -40,7 +41,6 @@ from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
-from lun.run.unmet_words import UnmetWords
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.models import tiny_model
 
-from lun.run.unmet_words import UnmetWords
+from lun.callbacks.unmet_words import UnmetWords
 
 
 class Captioned:
