@@ -83,6 +83,7 @@ TARGETS = {
     ],
     "What trains (`model.params.training_config`)": ["ldm.training.rules.Rules"],
     "Autoencoder's loss (`model.params.lossconfig`)": ["ldm.modules.losses.LPIPSWithDiscriminator"],
+    "EQ regularisation (`model.params.equivariance`)": ["ldm.modules.equivariance.Equivariance"],
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
     "Sizes (`data.params.buckets`)": ["lun.data.order.buckets.Buckets"],
     "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],

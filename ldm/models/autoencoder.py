@@ -19,6 +19,7 @@ from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.metrics import Metric, Metrics
 from ldm.models.model_parts import ForwardUnit, TrainingPlan
+from ldm.modules.equivariance import STILL, Equivariance, Motion
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.vae import DDConfig, keep_last_layer_precise, library_config
 from ldm.modules.posterior import Posterior
@@ -45,6 +46,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
     image_key             key of the pictures in a batch
     train                 `decoder` leaves encoder and quant_conv as they are, to the bit: latents keep their meaning
     encoder_frozen_steps  steps before encoder and quant_conv are trained, too
+    equivariance          turns and shrinks latents before they are decoded, in a share of the steps (EQ-VAE)
     metrics               {name: callable of a `Reconstructed`}: numbers of one's own, logged beside the losses
 
     The attributes `downsampling` (pixels per latent, a side) and `z_channels` describe a latent.
@@ -67,6 +69,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         from_scratch: bool = False,
         train: Literal["all", "decoder"] = "all",
         encoder_frozen_steps: int = 0,
+        equivariance: Equivariance | None = None,
         metrics: Mapping[str, Metric[Reconstructed]] | None = None,
         **training: Any,
     ) -> None:
@@ -83,6 +86,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self.from_scratch = from_scratch
         self.only_decoder = train == "decoder"
         self.encoder_frozen_steps = encoder_frozen_steps
+        self.equivariance = equivariance
         self.loaded_from = None
         self.library_config = library_config(ddconfig, embed_dim)
         self.downsampling = 2 ** (len(ddconfig["ch_mult"]) - 1)
@@ -142,12 +146,12 @@ class AutoencoderKL(FirstStage, TrainedModel):
         """Of the latents of a batch's pictures, wherever that lies: (b, 2 z, h/f, w/f)."""
         return self.encode_moments(self.pictures(batch).to(self.device))
 
-    def reconstruct(self, batch: Mapping[str, Any]) -> tuple[Tensor, Posterior]:
-        """A batch's pictures encoded, sampled with their own draws, and decoded: (b, 3, h, w)."""
+    def reconstruct(self, batch: Mapping[str, Any], motion: Motion = STILL) -> tuple[Tensor, Posterior]:
+        """A batch's pictures encoded, sampled with their own draws, moved, and decoded: (b, 3, h, w)."""
         frozen = self.only_decoder or self.position.step < self.encoder_frozen_steps
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
             posterior = Posterior.of(self.moments(batch))
-        return self.decode(posterior.sample(self._noise(batch, posterior))), posterior
+        return self.decode(motion(posterior.sample(self._noise(batch, posterior)), 1)), posterior
 
     def _noise(self, batch: Mapping[str, Any], posterior: Posterior) -> Tensor:
         return self.draws(batch).normal("first_stage", posterior.mean.shape[1:]).to(posterior.mean)
@@ -203,9 +207,11 @@ class AutoencoderKL(FirstStage, TrainedModel):
         forget_logged(self.trainer)
         self.seed_networks(batch_idx)
         of_window = self.accumulate_grad_batches
+        moves = self.equivariance
+        motion = moves(key(self.seed, "equivariance", self.position.step)) if moves else STILL
         with still(self.loss.discriminator):
-            made, posterior = self.reconstruct(batch)
-            real, last = self.pictures(batch), self.network.decoder.conv_out.weight
+            made, posterior = self.reconstruct(batch, motion)
+            real, last = motion(self.pictures(batch), self.downsampling), self.network.decoder.conv_out.weight
             measured = self.loss.generator(real, made, posterior, self.position.step, last, self.average)
             self.manual_backward(measured.loss / of_window)
         own = means(self.metrics, Reconstructed(self, batch, real, made.detach(), posterior))

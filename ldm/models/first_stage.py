@@ -31,6 +31,7 @@ class FirstStage:
 
     def build_network(self, config: Mapping[str, Any], path: str | None, ignore_keys: Sequence[str] = ()) -> None:
         """Build what `library_config` gave, and fill it from `path` if there is one; `Fault` MOD01 to MOD05."""
+        self.least_latents = 2 if config.get("padding_mode") == "reflect" else 1
         with meta_init() if path and not ignore_keys else nullcontext():
             self.network = build_autoencoder(config)
         keys = self.network.state_dict()
@@ -48,13 +49,13 @@ class FirstStage:
 
         Raises `Fault` CFG08 for pictures smaller than one latent.
         """
-        smallest = int(getattr(self, "downsampling", 1))
+        smallest = int(getattr(self, "downsampling", 1)) * getattr(self, "least_latents", 1)
         if min(x.shape[-2:]) < smallest:
             raise Fault(
                 "CFG08",
                 f"pictures of {x.shape[-1]} x {x.shape[-2]} pixels are too small for this first stage",
                 where="data.params.train.params.size",
-                why=f"one latent stands for {smallest} x {smallest} pixels",
+                why=f"it needs {smallest} x {smallest} pixels",
                 fix="data.params.train.params.size=512, or the size that the model was made for",
             )
         with outside_float16(self.network, x) as safe:

@@ -30,6 +30,7 @@ from ldm.diffusion.timesteps import Range
 from ldm.diffusion.weighting import MinSNR
 from ldm.ema.profiles import PowerDecay
 from ldm.errors import Fault
+from ldm.modules.equivariance import Equivariance
 from lun.config.schema import alternatives
 from lun.config.signature import Parameter, accepted_by
 from lun.data.cache.cache_settings import Cache
@@ -148,6 +149,7 @@ OTHER: Mapping[str, Any] = {
     "loss": Absolute(),
     "mean": WholeMean(),
     "mask": RandomRectangles(),
+    "equivariance": Equivariance(),
     "otherwise": RandomRectangles(0.5),
     "objective": Objective(prediction="v"),
     "profile": PowerDecay(0.2),

@@ -17,6 +17,9 @@ from lun.data.local import Local
 
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"
 STEPS = 8
+EQUIVARIANT = (
+    "model.params.equivariance={target: ldm.modules.equivariance.Equivariance, params: {share: 0.9, least_scale: 0.75}}"
+)
 Train = Callable[..., Path]
 """`train(name, *settings) -> run directory` with the tiny autoencoder."""
 
@@ -69,10 +72,10 @@ def of(state: dict[str, Any], *prefixes: str) -> dict[str, Any]:
     ("cuts", "settings"),
     [
         ([2, 6], []),
-        ([3, 5], ["lightning.trainer.accumulate_grad_batches=2"]),
+        ([3, 5], ["lightning.trainer.accumulate_grad_batches=2", EQUIVARIANT]),
         ([4], ["lightning.trainer.precision=16-mixed"]),
     ],
-    ids=["before and after the discriminator begins", "accumulation", "fp16"],
+    ids=["before and after the discriminator begins", "accumulation and EQ regularisation", "fp16"],
 )
 def test_a_chain_of_resumes_equals_the_straight_run(
     train: Train, lun: Callable[..., int], tmp_path: Path, pictures: Path, cuts: list[int], settings: list[str]

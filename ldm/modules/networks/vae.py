@@ -1,7 +1,7 @@
 """diffusers' KL autoencoder from CompVis' `ddconfig`."""
 
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 from diffusers import AutoencoderKL
@@ -13,12 +13,16 @@ MOST_BLOCKS = 100
 """Blocks of a level: far more than any autoencoder has, and few enough to be built before memory is spent."""
 
 
+PADDINGS = ("zeros", "reflect")
+
+
 class DDConfig(TypedDict):
     """The shape of an autoencoder, in CompVis' words.
 
     resolution    side of the pictures that it was made for, in pixels; says where `attn_resolutions` lie
     ch, ch_mult   width, and its factor at each level; every level after the first halves the resolution
     double_z      the encoder gives mean and log-variance
+    padding_mode  of every convolution that pads: zeros, or reflect, as some EQ-VAEs were trained. No file says which
     quant_conv    there are 1x1 convolutions before and after a latent (true); Stable Diffusion 3 has none
     """
 
@@ -33,10 +37,11 @@ class DDConfig(TypedDict):
     attn_resolutions: NotRequired[list[int]]
     dropout: NotRequired[float]
     quant_conv: NotRequired[bool]
+    padding_mode: NotRequired[Literal["zeros", "reflect"]]
 
 
 def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
-    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`.
+    """Arguments of `diffusers.AutoencoderKL` for a `ddconfig`, and `padding_mode`, which it has not.
 
     Raises `Fault` CFG03 for a key that is missing or unknown, and for what the library cannot express.
     """
@@ -51,7 +56,10 @@ def library_config(ddconfig: DDConfig, embed_dim: int) -> dict[str, Any]:
     _require(ddconfig, "ch", ddconfig["ch"] % 32 == 0, "a multiple of 32, the number of normalised groups")
     _require(ddconfig, "num_res_blocks", 0 < ddconfig["num_res_blocks"] <= MOST_BLOCKS, f"1 to {MOST_BLOCKS}")
     _require(ddconfig, "z_channels", ddconfig["z_channels"] == embed_dim, f"{embed_dim}, as embed_dim")
+    padding = ddconfig.get("padding_mode", "zeros")
+    _require(ddconfig, "padding_mode", padding in PADDINGS, " or ".join(PADDINGS))
     return {
+        "padding_mode": padding,
         "in_channels": ddconfig["in_channels"],
         "out_channels": ddconfig["out_ch"],
         "latent_channels": embed_dim,
@@ -72,10 +80,13 @@ def build_autoencoder(config: Mapping[str, Any]) -> Any:
     `Fault` CFG08 for sizes that no network can have, against which the library and torch raise whatever they like.
     """
     try:
-        network: Any = AutoencoderKL(**config)
+        network: Any = AutoencoderKL(**{name: value for name, value in config.items() if name != "padding_mode"})
     except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:
         why = str(error).partition("\n")[0]  # torch tells its own stack after it
         raise Fault("CFG08", "the autoencoder that ddconfig describes cannot be built", why=why) from error
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d) and any(module.padding):
+            module.padding_mode = config.get("padding_mode", "zeros")
     for name in ("quant_conv", "post_quant_conv"):
         if getattr(network, name) is None:
             setattr(network, name, nn.Identity())
@@ -124,6 +135,7 @@ def keep_last_layer_precise(network: Any) -> None:
     are near 1e-6 a pixel, where float16 has one or two digits left. Three channels out, so it costs nothing.
     """
     old = network.decoder.conv_out
-    new = FullPrecisionConv2d(old.in_channels, old.out_channels, old.kernel_size, padding=old.padding, device="meta")
+    shape: dict[str, Any] = {"padding": old.padding, "padding_mode": old.padding_mode, "device": "meta"}
+    new = FullPrecisionConv2d(old.in_channels, old.out_channels, old.kernel_size, **shape)
     new.weight, new.bias = old.weight, old.bias
     network.decoder.conv_out = new

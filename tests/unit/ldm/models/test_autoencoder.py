@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from ldm.files.write import write_safetensors
 from ldm.keys.split_checkpoint import FIRST_STAGE
 from ldm.models.autoencoder import AutoencoderKL
+from ldm.modules.networks.vae import keep_last_layer_precise
 
 SD: dict[str, Any] = {
     "double_z": True,
@@ -155,3 +156,24 @@ def test_ignored_keys_keep_their_own_start(tmp_path: Path) -> None:
 def test_a_metric_of_ones_own_takes_no_name_that_an_autoencoder_logs(name: str) -> None:
     with pytest.raises(Fault, match=f"{name} is a metric of every model"):
         build(TINY, metrics={name: lambda reconstructed: reconstructed.x0.mean(dim=(1, 2, 3))})
+
+
+def test_padding_by_reflection_is_that_of_each_convolution_that_pads() -> None:
+    """As other programs read such a VAE: the mode of all convolutions with a padding, and nothing else."""
+    model, plain = build(TINY | {"padding_mode": "reflect"}), build(TINY)
+    plain.load_state_dict(model.state_dict())
+    x = torch.linspace(-1, 1, 3 * 12 * 12).view(1, 3, 12, 12)
+    with torch.no_grad():
+        zeros = plain.decode(plain.encode_moments(x)[:, :4])
+        for module in plain.network.modules():
+            if isinstance(module, torch.nn.Conv2d) and module.padding != (0, 0):
+                module.padding_mode = "reflect"
+        moments = plain.encode_moments(x)
+        assert torch.equal(model.encode_moments(x), moments)
+        keep_last_layer_precise(model.network)
+        assert torch.equal(model.decode(moments[:, :4]), plain.decode(moments[:, :4]))
+    assert not torch.equal(model.decode(moments[:, :4]), zeros)
+    with pytest.raises(Fault, match="padding_mode='circular' cannot be built"):
+        build(TINY | {"padding_mode": "circular"})
+    with pytest.raises(Fault, match="CFG08.*too small"):
+        model.encode_moments(x[..., :2, :2])
