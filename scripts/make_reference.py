@@ -86,7 +86,7 @@ TARGETS = {
     "EQ regularisation (`model.params.equivariance`)": ["ldm.modules.equivariance.Equivariance"],
     "Data (`data`)": ["lun.data.module.DataModuleFromConfig"],
     "Sizes (`data.params.buckets`)": ["lun.data.order.buckets.Buckets"],
-    "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local"],
+    "Pictures (`data.params.train`, `validation`)": ["lun.data.local.Local", "lun.data.packed.PackedSet"],
     "Precision (`lightning.trainer.precision`)": [
         "lun.strategies.precision.Bf16Mixed",
         "lun.strategies.precision.Fp16Mixed",

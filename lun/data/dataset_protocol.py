@@ -128,6 +128,9 @@ class ShardedDataset(FullDataset, Protocol):
     def window(self) -> int | None:
         """of how many shards examples are mixed; None shuffles all together"""
 
+    def fetch(self, indices: Sequence[int]) -> None:
+        """called with the examples of a batch before they are read one by one"""
+
     def shard_identities(self) -> Sequence[bytes]:
         """(s,) a hash of what each shard holds"""
 
@@ -206,6 +209,11 @@ class DatasetAccess:
         if not self.has("weights") or self.dataset.weights() is None:
             return None
         return self._column("weights", (len(self),), 0).astype(np.float32)
+
+    def fetch(self, indices: Sequence[int]) -> None:
+        """Tell the dataset which examples are read next."""
+        if self.has("fetch"):
+            self.dataset.fetch(indices)
 
     def lie(self) -> InShards | None:
         """How the examples lie in shards, where few of these are to be read at a time."""

@@ -1,6 +1,6 @@
 """A packed set: what `python -m lun.pack` wrote, or tar files of WebDataset that it wrote an index for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -16,10 +16,11 @@ from lun.data.images.decode import Interpolation
 from lun.data.images.loss_masks import MaskKind
 from lun.data.images.preparation import Preparation, require
 from lun.data.order.law import Size
+from lun.data.packs.mixing import ShardMixing, mixing_of
+from lun.data.packs.opening import storage_of
 from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, caption_rules
 from lun.data.packs.set_file import SET_FILE
 from lun.data.packs.shard_samples import Samples
-from lun.data.packs.storage import storage_of
 
 WINDOW = 16
 
@@ -28,9 +29,10 @@ WINDOW = 16
 class PackedSet:
     """The pictures and captions of the packed set at `data_root`.
 
-    data_root             the folder that holds `set.json`
+    data_root             the folder or URL (http, https, s3, gs, az) that holds `set.json`
     window                of how many shards pictures are mixed: an epoch reads the shards in a shuffled order, so many
                           at a time; None shuffles all pictures together, as those of a folder
+    cache_dir, cache_gb   of a set behind a URL, keep whole shards in this folder, in all so many GB (10^9 bytes)
     size, interpolation, flip_p, crop, mask, icc, captions, default_caption, allow_empty_captions
                           as of `lun.data.local.Local`; which pictures there are was decided when they were packed
     """
@@ -48,6 +50,8 @@ class PackedSet:
         mask: MaskKind | None = None,
         icc: ColourManagement = "convert",
         window: int | None = WINDOW,
+        cache_dir: str | None = None,
+        cache_gb: float | None = None,
     ) -> None:
         self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
         _require_window(window)
@@ -55,7 +59,8 @@ class PackedSet:
         self.icc: ColourManagement = icc
         self.window = window
         self.rules = caption_rules(captions)
-        self.samples = Samples(storage_of(data_root))
+        self.samples = Samples(storage_of(data_root, cache_dir, cache_gb))
+        self.remote = "://" in data_root
         facts = self.samples.table.facts
         if mask == "folder" and not facts.masks:
             why = "every picture would count everywhere, as without masks"
@@ -75,6 +80,11 @@ class PackedSet:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    def fetch(self, indices: Sequence[int]) -> None:
+        """Have the samples of a batch read at once, where the network makes each wait."""
+        if self.remote:
+            self.samples.fetch(indices)
 
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """As of `lun.data.local.Local`. Raises besides `Fault` DAT13 and DAT14 for shards that cannot be trusted."""
@@ -137,6 +147,10 @@ class PackedSet:
     def shard_identities(self) -> list[bytes]:
         """(shards,) a hash of what each holds."""
         return [one.tobytes() for one in self.samples.table.shards["sha256"]]
+
+    def mixing(self) -> ShardMixing:
+        """How well the shards are mixed, for `lun.inspect`; reads up to 64 indexes and 3,200 samples."""
+        return mixing_of(self.samples)
 
     def fingerprint(self) -> str:
         """sha256 of `set.json`, which has the hashes of all shards: their content and order, at once."""

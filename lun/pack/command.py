@@ -51,23 +51,44 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--max-side", type=int, metavar="N", help="make the longer side of larger pictures N pixels")
     parser.add_argument("--append", action="store_true", help="add what the set in -o has not got, as further shards")
+    parser.add_argument(
+        "--index-only", action="store_true", help="write an index beside the tar files in DIR, which stay as they are"
+    )
     return parser.parse_args(words)
 
 
 def _pack(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
+    if asked.index_only:
+        return _told(_indexed(asked), asked.folder)
     if asked.output is None:
         raise Fault("CLI03", "nothing says where the set goes", where="-o", fix="-o DIR")
     recipe = _recipe(asked)
     from lun.data.packs.packing import PackSettings
 
     settings = PackSettings(int(asked.shard_mb * (1 << 20)), asked.order, asked.max_side)
-    facts = _packed(recipe, settings, asked)
-    out = Path(asked.output)
+    return _told(_packed(recipe, settings, asked), asked.output)
+
+
+def _told(facts: SetFacts, out: str) -> int:
     log.info("packed   %s samples in %s shards: %s", f"{facts.samples:,}", f"{facts.shards:,}", out)
-    log.info("train    target: lun.data.packed.PackedSet, params: {data_root: %s}", quoted(str(out)))
+    log.info("train    target: lun.data.packed.PackedSet, params: {data_root: %s}", quoted(out))
     return 0
+
+
+def _indexed(asked: argparse.Namespace) -> SetFacts:
+    """The set of foreign tar files. Raises `Fault` CLI03 for what has no effect on them."""
+    of_packing = {"-o": asked.output, "--base": asked.base, "--set": asked.set, "--max-side": asked.max_side}
+    if given := [flag for flag, value in {**of_packing, "--append": asked.append}.items() if value]:
+        what = f"{', '.join(given)} has no effect beside --index-only"
+        raise Fault("CLI03", what, where="--index-only", why="the tar files of DIR stay where and as they are")
+    if asked.folder is None or not Path(asked.folder).is_dir():
+        what = f"--index-only takes a folder with tar files, not {asked.folder}"
+        raise Fault("CLI03", what, where="DIR", fix="python -m lun.pack DIR --index-only")
+    from lun.data.packs.scanning import index_shards
+
+    return index_shards(Path(asked.folder))
 
 
 def _packed(recipe: Mapping[str, Any], settings: Any, asked: argparse.Namespace) -> SetFacts:

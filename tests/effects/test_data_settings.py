@@ -181,7 +181,8 @@ def test_a_filter_or_a_rule_for_captions_has_its_effect(
     assert "has no effect" not in caplog.text
 
 
-OF_SHARDS = {"window": 2}
+OF_SHARDS = {"window": 2, "cache_dir": "cache", "cache_gb": 1.0}
+"""Those of a packed set alone; a cache is refused for one in a folder."""
 OF_PACKED = inspect.signature(PackedSet).parameters.keys() - {"data_root"}
 
 
@@ -196,9 +197,9 @@ def packed(board: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def seen_packed(root: Path, params: Mapping[str, Any]) -> Any:
     """What training would see of a packed set, and whether it is the same to a resumed run."""
-    found = PackedSet(str(root), **{"size": 8, "flip_p": 0.0, **params})
-    indices = [index for index in range(len(found)) for _ in range(3)]
     try:
+        found = PackedSet(str(root), **{"size": 8, "flip_p": 0.0, **params})
+        indices = [index for index in range(len(found)) for _ in range(3)]
         examples = [found.example(index, Draws(0, 10 * index + turn)) for turn, index in enumerate(indices)]
     except Fault as fault:
         return fault.id

@@ -121,7 +121,9 @@ def test_an_extra_is_kept_through_an_installation_that_failed(setup: Setup) -> N
 def test_an_extra_that_does_not_exist_is_refused_with_those_that_do(setup: Setup) -> None:
     for words in (["--extra", "bitsandbytes"], ["--extra"], ["--extra="]):
         answer = setup.run(*words)
-        assert answer.returncode == 2 and "one of test deepspeed wandb optim parquet" in answer.stderr, answer.stderr
+        assert answer.returncode == 2 and "one of test deepspeed wandb optim parquet remote" in answer.stderr, (
+            answer.stderr
+        )
     assert setup.calls() == []
 
 

@@ -17,7 +17,8 @@ from ldm.shell import quoted
 from lun.data.dataset_protocol import PACKABLE, DatasetAccess, PackableDataset
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import FileInMemory, open_file
-from lun.data.packs.set_file import ROW, SET_FILE, SHARD, SetFacts, index_of, shard_name
+from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, shard_name
+from lun.data.packs.set_writing import write_set
 from lun.data.packs.shard_samples import MASK, PICTURES, RECORD, Samples
 from lun.data.packs.shard_writer import PackedSample, ShardWriter, shard_entry
 from lun.data.packs.smaller import made_smaller
@@ -207,28 +208,16 @@ class Packing:
 
     def _finish(self, shards: Sequence[np.ndarray[Any, Any]], before: Samples | None) -> SetFacts:
         """The table, then `set.json`, which makes it a set."""
-        entries = np.concatenate(shards)
-        data = entries.astype(SHARD).tobytes()
-        sha256 = hashlib.sha256(data).hexdigest()
-        was = before.table.facts if before is not None else None
-        recorded = self.dataset.recorded()
-        facts = SetFacts(
-            samples=int(entries["samples"].sum(dtype=np.int64)),
-            shards=len(entries),
-            table=f"shards-{sha256[:12]}.table",
-            sha256=sha256,
+        was, recorded = before.table.facts if before is not None else None, self.dataset.recorded()
+        facts = write_set(
+            self.folder,
+            shards,
             lines=recorded["lines"],
             tags=recorded["tags"] or (was is not None and was.tags),
             masks=recorded["masks"] or (was is not None and was.masks),
             weighted=self._weighted,
             made_of=self.made_of,
         )
-        with replacing(self.folder / facts.table) as file:
-            file.write(data)
-        with replacing(self.folder / SET_FILE) as file:
-            file.write(facts.to_json())
-        if was is not None and was.table != facts.table:
-            (self.folder / was.table).unlink(missing_ok=True)
         (self.folder / PLAN).unlink(missing_ok=True)
         return facts
 

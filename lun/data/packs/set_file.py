@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -29,6 +30,14 @@ class ShardRow(NamedTuple):
 
     shard: int
     row: int
+
+
+class ShardFile(NamedTuple):
+    """The tar file of a shard: its name, how many bytes it has, and the hash of them in hexadecimal."""
+
+    name: str
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,18 @@ class ShardTable:
         """(shards,) how many samples lie before the end of each"""
         return np.cumsum(self.lengths)
 
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The same as Python's numbers, which are looked up four times as fast one by one."""
+        return self.ends.tolist()
+
     def place(self, index: int) -> ShardRow:
-        shard = int(np.searchsorted(self.ends, index, side="right"))
-        return ShardRow(shard, index - int(self.ends[shard] - self.shards["samples"][shard]))
+        shard = bisect_right(self._ends, index)
+        return ShardRow(shard, index - (self._ends[shard - 1] if shard else 0))
+
+    def file(self, shard: int) -> ShardFile:
+        told = self.shards[shard]
+        return ShardFile(self.name(shard), int(told["bytes"]), told["sha256"].tobytes().hex())
 
     def name(self, shard: int) -> str:
         """The file of a shard."""

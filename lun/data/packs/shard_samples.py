@@ -4,18 +4,18 @@ import hashlib
 import json
 import zlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
 from lun.data.index.dir_handle import FileInMemory
-from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardTable
-from lun.data.packs.storage import Storage
+from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardFile, ShardTable
+from lun.data.packs.storage import Piece, Storage
 from lun.data.packs.tar_members import BLOCK, members
 
 PICTURES = ("png", "jpg", "jpeg", "webp", "bmp", "avif", "tiff", "tif", "gif")
@@ -40,6 +40,15 @@ class StoredSample:
     record: Mapping[str, Any]
 
 
+class _Located(NamedTuple):
+    """Where a sample lies, what its bytes sum up to, and what a person calls it."""
+
+    file: ShardFile
+    piece: Piece
+    crc: int
+    where: str
+
+
 class Samples:
     """The samples of a set. Raises `Fault` DAT13 where the set cannot be read, DAT14 where it was changed."""
 
@@ -49,22 +58,46 @@ class Samples:
         name = SetFacts.of_json(set_file, storage.path(SET_FILE)).table
         self.table = ShardTable.read(set_file, storage.whole([name])[0], storage.path(SET_FILE))
         self._indexes: OrderedDict[int, NDArray[Any]] = OrderedDict()
+        self._fetched: dict[int, bytes] = {}
+        self._files: dict[int, ShardFile] = {}
 
     def __len__(self) -> int:
         return len(self.table)
 
     def __getitem__(self, index: int) -> StoredSample:
+        found = self._located(index)
+        return sample_of(self._checked(index, found), found.where)
+
+    def fetch(self, indices: Sequence[int]) -> None:
+        """Read several samples at once; each is given out by the next access to it."""
+        by_shard: dict[ShardFile, dict[int, Piece]] = {}
+        for index in indices:
+            found = self._located(index)
+            by_shard.setdefault(found.file, {})[index] = found.piece
+        wanted = [(file, list(own.values())) for file, own in by_shard.items()]
+        self._fetched = {}
+        for own, pieces in zip(by_shard.values(), self.storage.several(wanted), strict=True):
+            self._fetched |= zip(own, pieces, strict=True)
+
+    def _located(self, index: int) -> _Located:
         shard, row = self.table.place(index)
         block, length, crc, _, _ = self.index(shard)[row].item()
-        where = f"{self.storage.path(self.table.name(shard))}#{row}"
-        return sample_of(self._checked(shard, (block * BLOCK, length), crc, where), where)
+        file = self._files.get(shard)
+        if file is None:
+            file = self._files[shard] = self.table.file(shard)
+        return _Located(file, (block * BLOCK, length), crc, f"{self.storage.path(file.name)}#{row}")
 
-    def _checked(self, shard: int, piece: tuple[int, int], crc: int, where: str) -> bytes:
-        name, length = self.table.name(shard), int(self.table.shards["bytes"][shard])
-        found = self.storage.pieces(name, [piece], length)[0]
-        if zlib.crc32(found) != crc:
+    def _checked(self, index: int, at: _Located) -> bytes:
+        """The bytes of a sample; what does not fit its checksum is read once more, past whatever keeps copies."""
+        found = self._fetched.pop(index, None)
+        if found is None:
+            found = self.storage.pieces(at.file, [at.piece])[0]
+        if zlib.crc32(found) != at.crc:
+            self.storage.forget(at.file)
+            found = self.storage.pieces(at.file, [at.piece])[0]
+        if zlib.crc32(found) != at.crc:
             why = "its checksum is not the one of when it was packed: a broken disk or copy, or somebody wrote to it"
-            raise Fault("DAT14", f"{where} is damaged", where=where, why=why, fix=COPY)
+            raise Fault("DAT14", f"{at.where} is damaged", where=at.where, why=why, fix=COPY)
         return found
 
     def size(self, index: int) -> tuple[int, int]:

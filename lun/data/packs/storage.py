@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ldm.errors import Fault
-from lun.data.packs.set_file import COPY, SET_FILE
+from lun.data.packs.set_file import COPY, SET_FILE, ShardFile
 
 Piece = tuple[int, int]
 """(first byte, bytes)"""
@@ -26,8 +26,14 @@ class Storage(Protocol):
     def whole(self, names: Sequence[str]) -> list[bytes]:
         """The contents of several files. Raises `Fault` DAT13 for one that cannot be read."""
 
-    def pieces(self, name: str, wanted: Sequence[Piece], length: int) -> list[bytes]:
-        """Pieces of one file of `length` bytes. Raises `Fault` DAT13, and DAT14 for a file of another length."""
+    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
+        """Pieces of one shard. Raises `Fault` DAT13, DAT14 for a file of another length, DAT15 for no answer."""
+
+    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+        """Pieces of several shards, at the same time where that is faster."""
+
+    def forget(self, shard: ShardFile) -> None:
+        """Keep no copy of a shard any more."""
 
 
 class Folder:
@@ -42,7 +48,7 @@ class Folder:
         return {**vars(self), "_open": OrderedDict()}  # another process opens them itself
 
     def path(self, name: str) -> str:
-        return str(self.root / name)
+        return f"{self.where}/{name}"
 
     def whole(self, names: Sequence[str]) -> list[bytes]:
         return [self._whole(name) for name in names]
@@ -53,12 +59,18 @@ class Folder:
         except OSError as error:
             raise self._cannot(name, error) from error
 
-    def pieces(self, name: str, wanted: Sequence[Piece], length: int) -> list[bytes]:
+    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
         try:
-            file = self._held(name, length)
+            file = self._held(shard.name, shard.bytes)
             return [os.pread(file, count, first) for first, count in wanted]
         except OSError as error:
-            raise self._cannot(name, error) from error
+            raise self._cannot(shard.name, error) from error
+
+    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+        return [self.pieces(shard, pieces) for shard, pieces in wanted]
+
+    def forget(self, shard: ShardFile) -> None:
+        """There is none."""
 
     def _held(self, name: str, length: int) -> int:
         if name in self._open:
@@ -84,8 +96,3 @@ def other_length(path: str, found: int, length: int) -> Fault:
     """DAT14 for a shard that is cut, or was written anew."""
     why = f"it has {found:,} bytes, and {length:,} when it was packed"
     return Fault("DAT14", f"{path} is not the shard that was packed", where=path, why=why, fix=COPY)
-
-
-def storage_of(data_root: str) -> Storage:
-    """The storage that `data_root` names."""
-    return Folder(Path(data_root).expanduser())

@@ -48,6 +48,13 @@ class JoinedSets:
         """The name of the set that an example belongs to."""
         return self.settings[self.located(index)[0]].name
 
+    def fetch(self, indices: Sequence[int]) -> None:
+        own: dict[int, list[int]] = {}
+        for which, index in map(self.located, indices):
+            own.setdefault(which, []).append(index)
+        for which, found in own.items():
+            self.access[which].fetch(found)
+
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
         which, own = self.located(index)
         found = self.access[which].read(own, draws, size)
@@ -66,6 +73,8 @@ class JoinedSets:
     def weights(self) -> np.ndarray | None:
         """(n,) float32, those of the sets counted in; None where all are 1"""
         columns = [access.weights() for access in self.access]
+        if all(column is None for column in columns) and all(one.loss_weight == 1 for one in self.settings):
+            return None
         lengths = map(len, self.access)
         found = np.concatenate(
             [

@@ -57,16 +57,16 @@ class Mix:
         return {name: DatasetAccess(dataset).lie() for name, dataset in self.joined.sets.items()}
 
     @cached_property
-    def members(self) -> dict[str, dict[Size | None, np.ndarray]]:
+    def members(self) -> dict[str, dict[Size | None, np.ndarray | range]]:
         """NAME -> size -> the examples of the set that are read at it, as indices of all; None without buckets."""
-        found: dict[str, dict[Size | None, np.ndarray]] = {}
+        found: dict[str, dict[Size | None, np.ndarray | range]] = {}
         for one in self.settings.sets:
             first = self.joined.first_of(one.name)
             if self.buckets:
                 found[one.name] = {b.size: b.examples + first for b in self.tables[one.name].buckets}
             else:
                 dataset = self.joined.sets[one.name]
-                repeats, own = DatasetAccess(dataset).repeats(), np.arange(first, first + len(dataset))
+                repeats, own = DatasetAccess(dataset).repeats(), range(first, first + len(dataset))
                 found[one.name] = {None: own if repeats is None else np.repeat(own, repeats)}
         return found
 
@@ -87,7 +87,10 @@ class Mix:
         """How those examples of a set lie in shards that are read at `size`."""
         lie = self.lies[name]
         if lie is not None and not self.buckets:
-            return InShards.of(self.members[name][None] - self.joined.first_of(name), lie.lengths, lie.across)
+            own = self.members[name][None]
+            if isinstance(own, range):  # each example once: how they lie is known
+                return lie
+            return InShards.of(own - self.joined.first_of(name), lie.lengths, lie.across)
         return lie and next(b.parts[0].lie for b in self.tables[name].buckets if b.size == size)
 
     def table(self, step: int = 0) -> BucketTable:
@@ -135,7 +138,7 @@ class Mix:
         made = []
         for one in self.settings.sets:
             first = self.joined.first_of(one.name)
-            read_at = {size: members - first for size, members in self.members[one.name].items()}
+            read_at = {size: np.asarray(members) - first for size, members in self.members[one.name].items()}
             try:
                 made.append(make(self.joined.sets[one.name], read_at))
             except Fault as fault:

@@ -1,0 +1,34 @@
+"""The table of a set's shards and `set.json`, which make shards a set: written last, whole or not at all."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.files.replacing import replacing
+from lun.data.packs.set_file import SET_FILE, SHARD, SetFacts
+
+
+def write_set(folder: Path, entries: Sequence[NDArray[Any]], **facts: Any) -> SetFacts:
+    """The set of shards with these `SHARD` entries, in place of an earlier one; `facts` are those of `SetFacts`."""
+    table = np.concatenate(entries)
+    data = table.astype(SHARD).tobytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    made = SetFacts(
+        samples=int(table["samples"].sum(dtype=np.int64)),
+        shards=len(table),
+        table=f"shards-{sha256[:12]}.table",
+        sha256=sha256,
+        **facts,
+    )
+    with replacing(folder / made.table) as file:
+        file.write(data)
+    with replacing(folder / SET_FILE) as file:
+        file.write(made.to_json())
+    for old in folder.glob("shards-*.table"):
+        if old.name != made.table:
+            old.unlink()
+    return made
