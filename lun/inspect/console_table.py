@@ -35,11 +35,19 @@ def _rows(facts: DatasetFacts) -> Iterator[tuple[str, ...]]:
         yield "tags", f"{facts.different_tags:,} different; top: {top} · seen once: {facts.tags_once:,}"
     if facts.score:
         yield "score", f"{facts.score.edges[0]:g} {sparkline(facts.score.counts)} {facts.score.edges[-1]:g}"
+    if facts.mixing:
+        yield "mixing", _mixing(facts)
     kinds = " · ".join(f"{kind} {count:,}" for kind, count in facts.file_types.items())
     yield "files", f"{kinds}   repeats {facts.repeats:g} on average", *_care(facts)
     copies, alike = (sum(len(group) - 1 for group in groups) for groups in (facts.duplicates, facts.near_duplicates))
     among = f" among {facts.looks.pictures:,}" if facts.looks.pictures < facts.usable else ""
     yield "twice", f"exact duplicates {copies:,} · look alike {alike:,}{among}"
+
+
+def _mixing(facts: DatasetFacts) -> str:
+    between = " · ".join(f"{name} {rho:.2f}" for name, rho in facts.mixing.items())
+    windows = ", ".join(f"{count:,} {when}" for when, count in facts.windows.items())
+    return f"share of the variance between shards: {between}   window: {windows}"
 
 
 def _captions(facts: DatasetFacts) -> str:

@@ -18,6 +18,7 @@ from lun.data.metadata.filters import UNREADABLE_IMAGE
 from lun.data.metadata.waterfall import Waterfall
 from lun.data.order.bucket_table import BucketTable, assign
 from lun.data.order.buckets import Buckets, fit_sizes
+from lun.data.packs.mixing import ShardMixing
 from lun.inspect.caption_changes import Change, changes_of
 from lun.inspect.given import Given
 from lun.inspect.looks import Looks, beyond_copies, looks_of
@@ -27,6 +28,8 @@ from lun.inspect.view import DatasetView
 
 CAPTIONS_READ = 20_000
 DUPLICATES_READ = 20_000
+STEPS = (32, 256)
+"""Examples of a step for which a packed set's window is told."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class DatasetFacts:
     limits: dict[str, list[float]]
     repeats: float
     fingerprint: str
+    mixing: dict[str, float]
+    windows: dict[str, int]
     warnings: list[str] = field(default_factory=list)
 
 
@@ -96,6 +101,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
     buckets = Buckets.read(given.buckets) if given.buckets else None
     table = _table(data, buckets) if buckets else None
     cropped = _cropped(shapes, data.crop, buckets)
+    mixing = data.mixing
     looks, copies = looks_of(data), _duplicates(data)
     return DatasetFacts(
         layout=data.layout,
@@ -135,6 +141,10 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
         limits=_limits(data),
         repeats=float(data.repeats().mean()),
         fingerprint=data.access.fingerprint(),
+        mixing=mixing.rho if mixing else {},
+        windows={"now": data.window, **{f"for steps of {batch}": mixing.window(batch) for batch in STEPS}}
+        if mixing
+        else {},
     )
 
 
@@ -155,6 +165,12 @@ def _limits(data: DatasetView) -> dict[str, list[float]]:
         "resolution": [data.side] if data.side else [],
         "score": scores,
     }
+
+
+def _windows(mixing: ShardMixing | None, now: int) -> dict[str, int]:
+    """The window that is asked for, and the one that steps of several sizes need."""
+    needed = {f"for steps of {batch}": mixing.window(batch) for batch in STEPS} if mixing else {}
+    return {**({"now": now} if now and mixing else {}), **needed}
 
 
 def _table(data: DatasetView, buckets: Buckets) -> BucketTable:

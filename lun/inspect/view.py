@@ -19,6 +19,7 @@ from lun.data.keyed import check_example
 from lun.data.metadata.tag_column import TagColumn
 from lun.data.metadata.waterfall import Waterfall
 from lun.data.order.law import Size
+from lun.data.packs.mixing import ShardMixing
 
 READ_AT_MOST = 3_000
 """Examples that are read whole where a dataset does not tell sizes or captions without opening pictures."""
@@ -56,6 +57,17 @@ class DatasetView:
     def unread(self) -> Sequence[tuple[str, str]]:
         """(path, reason) of files beside the pictures that have no use."""
         return self.selection.contents.unread if self.selection else ()
+
+    @property
+    def mixing(self) -> ShardMixing | None:
+        """How well the shards of a packed set are mixed; None for what lies in none."""
+        found: ShardMixing | None = self.dataset.mixing() if self.access.has("mixing") else None
+        return found
+
+    @property
+    def window(self) -> int:
+        """Of how many shards a packed set is mixed; 0: of all."""
+        return getattr(self.dataset, "window", None) or 0
 
     @property
     def side(self) -> int | None:
