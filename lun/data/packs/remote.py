@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
-from lun.data.packs.set_file import COPY, ShardFile
+from lun.data.packs.set_file import COPY, TarShard
 from lun.data.packs.storage import Piece, other_length
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
@@ -59,7 +59,7 @@ class Remote:
         """The contents of files, in this process."""
         return self._all([partial(self._get, name) for name in names])
 
-    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
+    def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         if shard.name not in self._known:
             found = self._asked(shard.name, lambda store: store.head(shard.name)["size"])
             if found != shard.bytes:
@@ -69,10 +69,10 @@ class Remote:
         found = self._asked(shard.name, lambda store: store.get_ranges(shard.name, starts=starts, lengths=lengths))
         return [bytes(one) for one in found]
 
-    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+    def several(self, wanted: Sequence[tuple[TarShard, Sequence[Piece]]]) -> list[list[bytes]]:
         return self._all([partial(self.pieces, shard, pieces) for shard, pieces in wanted])
 
-    def forget(self, shard: ShardFile) -> None:
+    def forget(self, shard: TarShard) -> None:
         """There is none."""
 
     def _get(self, name: str) -> bytes:

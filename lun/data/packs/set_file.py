@@ -32,7 +32,7 @@ class ShardRow(NamedTuple):
     row: int
 
 
-class ShardFile(NamedTuple):
+class TarShard(NamedTuple):
     """The tar file of a shard: its name, how many bytes it has, and the hash of them in hexadecimal."""
 
     name: str
@@ -122,9 +122,9 @@ class ShardTable:
         shard = bisect_right(self._ends, index)
         return ShardRow(shard, index - (self._ends[shard - 1] if shard else 0))
 
-    def file(self, shard: int) -> ShardFile:
+    def file(self, shard: int) -> TarShard:
         told = self.shards[shard]
-        return ShardFile(self.name(shard), int(told["bytes"]), told["sha256"].tobytes().hex())
+        return TarShard(self.name(shard), int(told["bytes"]), told["sha256"].tobytes().hex())
 
     def name(self, shard: int) -> str:
         """The file of a shard."""

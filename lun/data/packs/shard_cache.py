@@ -9,7 +9,7 @@ from pathlib import Path
 from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from lun.data.packs.remote import Remote
-from lun.data.packs.set_file import ShardFile
+from lun.data.packs.set_file import TarShard
 from lun.data.packs.storage import Piece
 
 _PORTION = 64 << 20
@@ -35,22 +35,22 @@ class CachedShards:
     def whole(self, names: Sequence[str]) -> list[bytes]:
         return self.storage.whole(names)
 
-    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+    def several(self, wanted: Sequence[tuple[TarShard, Sequence[Piece]]]) -> list[list[bytes]]:
         return [self.pieces(shard, pieces) for shard, pieces in wanted]
 
-    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
+    def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         with self._opened(shard) as file:
             return [os.pread(file, length, first) for first, length in wanted]
 
-    def forget(self, shard: ShardFile) -> None:
+    def forget(self, shard: TarShard) -> None:
         """Drop the copy of a shard that turned out to be damaged."""
         self._file(shard).unlink(missing_ok=True)
 
-    def _file(self, shard: ShardFile) -> Path:
+    def _file(self, shard: TarShard) -> Path:
         return self.folder / f"{shard.sha256[:32]}.tar"
 
     @contextmanager
-    def _opened(self, shard: ShardFile) -> Iterator[int]:
+    def _opened(self, shard: TarShard) -> Iterator[int]:
         path = self._file(shard)
         try:
             file = os.open(path, os.O_RDONLY)
@@ -62,7 +62,7 @@ class CachedShards:
         finally:
             os.close(file)
 
-    def _fetched(self, shard: ShardFile, path: Path) -> int:
+    def _fetched(self, shard: TarShard, path: Path) -> int:
         """An open copy; one process of the machine fetches a shard, and the others wait for it."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ class CachedShards:
             why = error.strerror or str(error)
             raise Fault("DSK01", f"the cache of shards in {self.folder} cannot be written", why=why) from error
 
-    def _copy(self, shard: ShardFile, path: Path) -> None:
+    def _copy(self, shard: TarShard, path: Path) -> None:
         with replacing(path) as file:
             for first in range(0, shard.bytes, _PORTION):
                 file.write(self.storage.pieces(shard, [(first, min(_PORTION, shard.bytes - first))])[0])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldm.errors import Fault
 from lun.data.index.dir_handle import FileInMemory
-from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardFile, ShardTable
+from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardTable, TarShard
 from lun.data.packs.storage import Piece, Storage
 from lun.data.packs.tar_members import BLOCK, members
 
@@ -43,7 +43,7 @@ class StoredSample:
 class _Located(NamedTuple):
     """Where a sample lies, what its bytes sum up to, and what a person calls it."""
 
-    file: ShardFile
+    file: TarShard
     piece: Piece
     crc: int
     where: str
@@ -59,7 +59,7 @@ class Samples:
         self.table = ShardTable.read(set_file, storage.whole([name])[0], storage.path(SET_FILE))
         self._indexes: OrderedDict[int, NDArray[Any]] = OrderedDict()
         self._fetched: dict[int, bytes] = {}
-        self._files: dict[int, ShardFile] = {}
+        self._files: dict[int, TarShard] = {}
 
     def __len__(self) -> int:
         return len(self.table)
@@ -70,7 +70,7 @@ class Samples:
 
     def fetch(self, indices: Sequence[int]) -> None:
         """Read several samples at once; each is given out by the next access to it."""
-        by_shard: dict[ShardFile, dict[int, Piece]] = {}
+        by_shard: dict[TarShard, dict[int, Piece]] = {}
         for index in indices:
             found = self._located(index)
             by_shard.setdefault(found.file, {})[index] = found.piece

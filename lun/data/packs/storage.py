@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ldm.errors import Fault
-from lun.data.packs.set_file import COPY, SET_FILE, ShardFile
+from lun.data.packs.set_file import COPY, SET_FILE, TarShard
 
 Piece = tuple[int, int]
 """(first byte, bytes)"""
@@ -26,13 +26,13 @@ class Storage(Protocol):
     def whole(self, names: Sequence[str]) -> list[bytes]:
         """The contents of several files. Raises `Fault` DAT13 for one that cannot be read."""
 
-    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
+    def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         """Pieces of one shard. Raises `Fault` DAT13, DAT14 for a file of another length, DAT15 for no answer."""
 
-    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+    def several(self, wanted: Sequence[tuple[TarShard, Sequence[Piece]]]) -> list[list[bytes]]:
         """Pieces of several shards, at the same time where that is faster."""
 
-    def forget(self, shard: ShardFile) -> None:
+    def forget(self, shard: TarShard) -> None:
         """Keep no copy of a shard any more."""
 
 
@@ -59,17 +59,17 @@ class Folder:
         except OSError as error:
             raise self._cannot(name, error) from error
 
-    def pieces(self, shard: ShardFile, wanted: Sequence[Piece]) -> list[bytes]:
+    def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         try:
             file = self._held(shard.name, shard.bytes)
             return [os.pread(file, count, first) for first, count in wanted]
         except OSError as error:
             raise self._cannot(shard.name, error) from error
 
-    def several(self, wanted: Sequence[tuple[ShardFile, Sequence[Piece]]]) -> list[list[bytes]]:
+    def several(self, wanted: Sequence[tuple[TarShard, Sequence[Piece]]]) -> list[list[bytes]]:
         return [self.pieces(shard, pieces) for shard, pieces in wanted]
 
-    def forget(self, shard: ShardFile) -> None:
+    def forget(self, shard: TarShard) -> None:
         """There is none."""
 
     def _held(self, name: str, length: int) -> int:
