@@ -17,10 +17,10 @@ from lun.data.images.loss_masks import MaskKind
 from lun.data.images.preparation import Preparation, require
 from lun.data.order.law import Size
 from lun.data.packs.mixing import ShardMixing, mixing_of
-from lun.data.packs.opening import storage_of
 from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, caption_rules
 from lun.data.packs.set_file import SET_FILE
 from lun.data.packs.shard_samples import Samples
+from lun.data.packs.storage_choice import storage_of
 
 WINDOW = 16
 

@@ -139,7 +139,7 @@ COVERED_BY = {
     "lun.data.packs.storage": "tests/unit/lun/data/test_packed.py",
     "lun.data.packs.set_writing": "tests/unit/lun/data/packs/test_packing.py",
     "lun.data.packs.fetch_files": "tests/unit/lun/data/packs/test_remote.py",
-    "lun.data.packs.opening": "tests/unit/lun/data/packs/test_remote.py",
+    "lun.data.packs.storage_choice": "tests/unit/lun/data/packs/test_remote.py",
     "lun.data.packs.shard_cache": "tests/unit/lun/data/packs/test_remote.py",
     "lun.data.packs.tar_members": "tests/unit/lun/data/packs/test_packing.py",
     "lun.data.selected_captions": "tests/unit/lun/data/sets/test_mix.py",
