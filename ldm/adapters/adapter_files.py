@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ldm.adapters.arithmetic import require_known
+from ldm.adapters.arithmetic import require_known, with_alpha
 from ldm.adapters.file_places import Names, placed, taken
 from ldm.errors import Fault
 from ldm.files.state import State
@@ -42,7 +42,7 @@ def to_file(layers: Layers, names: Names, layout: Layout, dtype: torch.dtype | N
 
 
 def from_file(state: State, names: Mapping[str, Names], source: str) -> dict[str, dict[str, Tensor]]:
-    """The adapters of a file by layer. Without an alpha the scale is 1, as all readers have it.
+    """The adapters of a file by layer. One without an alpha gets its rank as alpha: the scale 1 that all readers take.
 
     names  {key of a layer in files: the layer, or those whose weights files have as one}
     Raises `Fault` MOD03 for a tensor whose layer the model does not have, of a kind that is not known, or a second one
@@ -65,7 +65,7 @@ def from_file(state: State, names: Mapping[str, Names], source: str) -> dict[str
             if layer in layers:
                 what = f"{source} holds two adapters of {layer}"
                 raise Fault("MOD03", what, why=f"one of them is {key}", fix="leave one of them out")
-            layers[layer] = taken(tensors, layer, place)
+            layers[layer] = with_alpha(taken(tensors, layer, place))
     return layers
 
 

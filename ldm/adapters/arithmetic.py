@@ -1,6 +1,7 @@
 """What the tensors of an adapter's file make of a layer's weight, in fp32, as the programs compute it that read it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -44,15 +45,35 @@ def patched(weight: Tensor, tensors: Mapping[str, Tensor], strength: float = 1.0
     return base + strength * (changed - base)
 
 
-def _product(found: Mapping[str, Tensor]) -> tuple[Tensor, int | None]:
+def with_alpha(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a layer with the alpha that readers take where there is none: the rank, for a scale of 1."""
+    name = next((name for name in ("lora_down.weight", "hada_w1_b", "lokr_w2_b") if name in tensors), None)
+    given = {"alpha": torch.tensor(float(tensors[name].shape[0]))} if name else {}
+    return given | dict(tensors)
+
+
+def shape_of(tensors: Mapping[str, Tensor], kernel: Sequence[int]) -> torch.Size:
+    """The shape of the weight, (out, in) or (out, in, *kernel), of the layer that the tensors are an adapter of."""
+    named = {name: tensor.flatten(1).shape for name, tensor in tensors.items() if name not in BESIDE}
+    if "lora_up.weight" in named:
+        out, columns = named["lora_up.weight"][0], named["lora_down.weight"][1]
+    elif "hada_w1_a" in named:
+        out, columns = named["hada_w1_a"][0], named["hada_w1_b"][1]
+    else:
+        tall, wide = (named["lokr_w2" if "lokr_w2" in named else f"lokr_w2_{side}"] for side in "ab")
+        out, columns = named["lokr_w1"][0] * tall[0], named["lokr_w1"][1] * wide[1]
+    return torch.Size([out, columns // math.prod(kernel), *kernel])
+
+
+def _product(tensors: Mapping[str, Tensor]) -> tuple[Tensor, int | None]:
     """(the change but for its scale, the rank by which alpha is divided; None where alpha says nothing)."""
-    if "lora_up.weight" in found:
-        down = found["lora_down.weight"]
-        return found["lora_up.weight"].flatten(1) @ down.flatten(1), down.shape[0]
-    if "hada_w1_a" in found:
-        one, other = found["hada_w1_a"] @ found["hada_w1_b"], found["hada_w2_a"] @ found["hada_w2_b"]
-        return one * other, found["hada_w1_b"].shape[0]
-    if "lokr_w2" in found:
-        return torch.kron(found["lokr_w1"], found["lokr_w2"].flatten(1)), None
-    low = found["lokr_w2_a"] @ found["lokr_w2_b"]
-    return torch.kron(found["lokr_w1"], low), found["lokr_w2_b"].shape[0]
+    if "lora_up.weight" in tensors:
+        down = tensors["lora_down.weight"]
+        return tensors["lora_up.weight"].flatten(1) @ down.flatten(1), down.shape[0]
+    if "hada_w1_a" in tensors:
+        one, other = tensors["hada_w1_a"] @ tensors["hada_w1_b"], tensors["hada_w2_a"] @ tensors["hada_w2_b"]
+        return one * other, tensors["hada_w1_b"].shape[0]
+    if "lokr_w2" in tensors:
+        return torch.kron(tensors["lokr_w1"], tensors["lokr_w2"].flatten(1)), None
+    low = tensors["lokr_w2_a"] @ tensors["lokr_w2_b"]
+    return torch.kron(tensors["lokr_w1"], low), tensors["lokr_w2_b"].shape[0]

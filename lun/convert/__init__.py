@@ -1,1 +1,1 @@
-"""`python -m lun.convert IN OUT --to {ldm,diffusers}`: any weights into files that other programs open."""
+"""`python -m lun.convert IN OUT --to {ldm,diffusers,kohya}`: any weights into files that other programs open."""

@@ -13,13 +13,18 @@ USAGE = """\
 usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
 
   IN    a run directory or one of its checkpoints, a .safetensors or .ckpt file (a whole model, a UNet or a VAE),
-        a diffusers folder, or the hub id of one
+        a diffusers folder, or the hub id of one; or a file of adapters, FILE or FILE:STRENGTH
   OUT   a file (--to ldm) or a folder (--to diffusers); it appears when it is complete
 
   --to ldm          one file, for InvokeAI, A1111, ComfyUI and diffusers' from_single_file
   --to diffusers    a folder, for from_pretrained; of a run's adapters a file, for load_lora_weights
-  --to kohya        a run's adapters alone, in the file that InvokeAI, A1111, ComfyUI and diffusers read
+  --to kohya        adapters alone, in the file that InvokeAI, A1111, ComfyUI and diffusers read
   --merge           a run's adapters and their base together, as a whole model (--to ldm, --to diffusers)
+  --adapter FILE[:STRENGTH]  added to IN: to a model's weights, or joined with IN's adapters (repeatable)
+  --extract BASE    what IN differs from this model in, as a LoRA (--to kohya, --to diffusers; needs --rank)
+  --rank RANK       of the LoRAs that are extracted, or IN's adapters as LoRAs of this rank: a number, error=0.1,
+                    energy=0.99, cumulative=0.9, ratio=20, or one of these and the most that there may be: 64,error=0.1
+  --layers GLOB     only the adapters of these layers, such as 'unet.*' or 'text_encoder*' (repeatable)
   --ema, --no-ema   the averaged weights, or those of the last step (averaged where there are any)
   --dtype TYPE      fp32, fp16 or bf16 (as IN has them)
   --max-shard-size SIZE  several files for a network that takes more, such as 2GB (--to diffusers; one each)
@@ -35,6 +40,8 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
 examples
   python -m lun.convert logs/latest pony.safetensors --to ldm --dtype fp16
   python -m lun.convert models/v1-5.ckpt models/v1-5 --to diffusers
+  python -m lun.convert models/v1-5.ckpt pony.safetensors --to ldm --adapter lora.safetensors:0.8
+  python -m lun.convert tuned.safetensors lora.safetensors --to kohya --extract models/v1-5.ckpt --rank 64,error=0.1
 """
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "--to": ("ldm", "diffusers", "kohya"),
@@ -42,8 +49,10 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "--format": ("safetensors", "ckpt"),
     "--vae": (),
     "--max-shard-size": (),
+    "--extract": (),
+    "--rank": (),
 }
-REPEATED = ("--allow", "--family")
+REPEATED = ("--allow", "--family", "--adapter", "--layers")
 SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--ema": ("ema", True),
     "--no-ema": ("ema", False),
@@ -74,6 +83,10 @@ class ConvertArguments:
     allow: tuple[str, ...] = ()
     family: tuple[str, ...] = ()
     max_shard_size: str | None = None
+    adapter: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    extract: str | None = None
+    rank: str | None = None
 
 
 def parse(argv: Sequence[str]) -> ConvertArguments:
@@ -109,6 +122,8 @@ def _checked(places: list[str], given: dict[str, Any]) -> ConvertArguments:
     if "to" not in given:
         raise Fault("CLI03", "--to is needed", fix="--to ldm for one file, or --to diffusers for a folder")
     source, out = places[0], Path(places[1])
+    if "extract" in given:
+        _check_extraction(given)
     if given["to"] == "diffusers":
         if given.get("format"):
             raise Fault("CLI02", "--format is for --to ldm", why="folders always hold safetensors", fix="leave it out")
@@ -119,6 +134,31 @@ def _checked(places: list[str], given: dict[str, Any]) -> ConvertArguments:
         raise Fault("CLI02", "--merge makes a whole model, --to kohya adapters alone", fix="--to ldm --merge")
     _check_ending(out, given.get("format"))
     return ConvertArguments(source, out, **({"format": ENDINGS[out.suffix]} | given))
+
+
+def _check_extraction(given: Mapping[str, Any]) -> None:
+    if given["to"] == "ldm" or given.get("merge"):
+        word = "--merge" if given.get("merge") else "--to ldm"
+        raise Fault("CLI02", f"--extract makes adapters, {word} a whole model", fix="--to kohya")
+    if "rank" not in given:
+        raise Fault("CLI03", "--extract needs --rank", fix="--rank 32, or --rank error=0.1 for as many as that takes")
+
+
+def refuse_adapters_own(arguments: ConvertArguments) -> None:
+    """Raise `Fault` CLI02 where a whole model is to be written, and something is asked that only adapters have."""
+    for flag, given in (("--rank", arguments.rank), ("--layers", arguments.layers)):
+        if given:
+            raise Fault(
+                "CLI02", f"{flag} is for adapters, and a whole model is written", fix="--extract BASE, or without it"
+            )
+
+
+def refuse_whole(arguments: ConvertArguments) -> None:
+    """Raise `Fault` CLI02 where a file of adapters is asked to become a whole model."""
+    if arguments.to == "ldm" or arguments.merge:
+        fix = f"python -m lun.convert BASE {quoted(arguments.out)} --to ldm --adapter {quoted(arguments.source)}"
+        why = "its base lies elsewhere"
+        raise Fault("CLI02", f"{arguments.source} holds adapters and no whole model", why=why, fix=fix)
 
 
 def require_folder(arguments: ConvertArguments) -> None:

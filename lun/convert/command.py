@@ -13,7 +13,7 @@ from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
 from lun.console.fault_flags import with_flags
-from lun.convert.arguments import USAGE, ConvertArguments, parse, require_adapter_file, require_folder
+from lun.convert.arguments import USAGE, ConvertArguments, parse, refuse_adapters_own, refuse_whole, require_folder
 
 if TYPE_CHECKING:
     from ldm.convert.model import Model
@@ -38,14 +38,23 @@ def _start(arguments: ConvertArguments) -> int:
     from ldm.files.sniff import readable_size
     from ldm.modules.encoders.tokenizer_files import with_tokenizers
     from lun.convert.adapter_run import adapter_run
+    from lun.convert.adapter_tools import adapter_content
+    from lun.convert.adapter_writing import write_adapters, write_extracted
     from lun.convert.vae_parts import with_vae
 
     console.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
     require_apart(Path(arguments.source), arguments.out)
-    adapters = adapter_run(arguments.source)
+    file = adapter_content(arguments.source)
+    adapters = None if file else adapter_run(arguments.source)
+    if arguments.extract is not None:
+        return write_extracted(_whole_model(adapters, arguments)[0], arguments)
+    if file is not None:
+        refuse_whole(arguments)
+        return write_adapters(file, arguments)
     if adapters is not None and not arguments.merge:
-        return _write_adapters(adapters, arguments)
+        return write_adapters(adapters, arguments)
+    refuse_adapters_own(arguments)
     if (arguments.merge and adapters is None) or arguments.to == "kohya":
         raise _no_adapters(arguments)
     require_folder(arguments)
@@ -65,33 +74,18 @@ def _start(arguments: ConvertArguments) -> int:
 
 
 def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> tuple[Model, str]:
-    """The model and the date of its weights."""
+    """The model, with the files of adapters that are added to it, and the date of its weights."""
+    from ldm.convert.model_files import DTYPES
+    from lun.convert.adapter_writing import with_adapters
     from lun.weights.opening import open_model
 
     if adapters is not None:
-        return adapters.merged(arguments.ema), adapters.date
-    opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
-    return opened.model, opened.date
-
-
-def _write_adapters(adapters: AdapterRun, arguments: ConvertArguments) -> int:
-    from ldm.convert.model_files import DTYPES
-    from ldm.files.sniff import readable_size
-    from ldm.files.write import write_errors_as_faults
-
-    require_adapter_file(arguments)
-    trained = adapters.trained(arguments.ema)
-    for path in trained.paths(arguments.out):
-        if path.exists() and not arguments.force:
-            raise Fault("CLI05", f"{path} exists already", fix="name another place, or --force to replace it")
-    with write_errors_as_faults(str(arguments.out)):
-        dtype = DTYPES[arguments.dtype] if arguments.dtype else None
-        written = trained.write(arguments.out, "diffusers" if arguments.to == "diffusers" else "kohya", dtype)
-    for path, what in written.items():
-        log.info("wrote    %s (%s): %s", path, readable_size(path.stat().st_size), what)
-    if trained.adapters is not None:
-        log.info("note     adapters alone, for the base that they were trained on; --merge writes a whole model")
-    return 0
+        model, date = adapters.merged(arguments.ema), adapters.date
+    else:
+        opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
+        model, date = opened.model, opened.date
+    precise = "fp32" if arguments.extract is not None else arguments.dtype
+    return with_adapters(model, arguments.adapter, DTYPES[precise] if precise else None), date
 
 
 def _no_adapters(arguments: ConvertArguments) -> Fault:

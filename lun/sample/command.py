@@ -47,15 +47,15 @@ def _start(words: list[str]) -> int:
     )
     encoders, folder = text_encoders(asked.text_encoder), _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
-    from lun.sample.applied_adapters import AppliedAdapter, apply_adapters
     from lun.sample.applied_embeddings import AppliedEmbedding, apply_embeddings
     from lun.sample.drawing import place
     from lun.sample.opened_model import open_source
     from lun.sample.pictures import list_pictures
+    from lun.weights.applied_adapters import AppliedAdapter, apply_adapters
 
     source = open_source(asked.source, asked.ema, encoders, asked.tokenizer)
     adapters = [AppliedAdapter.parse(given) for given in asked.adapter]
-    apply_adapters(source.model, adapters)
+    apply_adapters(source.model.trainable_networks(), adapters)
     embeddings = apply_embeddings(source.model, [AppliedEmbedding.parse(given) for given in asked.embedding])
     source = replace(source, adapters=tuple(map(str, adapters)), embeddings=embeddings)
     prompts = prompts or prompts_of(source.pictures.get("prompts", ()))

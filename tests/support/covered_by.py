@@ -38,6 +38,7 @@ COVERED_BY = {
     "ldm.models.diffusion.latent_mask": "tests/unit/ldm/models/test_latent_mask.py",
     "ldm.models.diffusion.network_holder": "tests/unit/ldm/modules/networks/test_mmdit.py",
     "ldm.models.diffusion.part": "tests/unit/ldm/modules/encoders/test_encoder_files.py",
+    "ldm.models.diffusion.published_networks": "tests/unit/lun/convert/test_adapter_tools.py",
     "ldm.models.diffusion.picture_size": "tests/unit/ldm/models/diffusion/test_ddpm.py",
     "ldm.models.diffusion.published": "tests/unit/ldm/families/test_flow_marks.py",
     "ldm.models.first_stage": "tests/unit/ldm/models/test_autoencoder.py",

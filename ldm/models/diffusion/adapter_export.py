@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ldm.adapters.adapter_files import Layout
+from ldm.adapters.adapter_set import AdapterSet
 from ldm.adapters.embedding_files import ALONE, TOKEN, to_file, write_a1111
 from ldm.adapters.token_embeddings import token_tables
-from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
 from ldm.families.registry import family_of
 from ldm.files.write import HASH, NO_HASH, write_safetensors
-from ldm.models.diffusion.adapter_weights import TrainedAdapters, base_state, count_of_layers, with_adapters
+from ldm.models.diffusion.adapter_weights import base_state, count_of_layers, trained_adapters, with_adapters
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of
 
@@ -39,21 +39,20 @@ class AdapterExport:
     run           what the run says of itself
     """
 
-    adapters: TrainedAdapters | None
+    adapters: AdapterSet | None
     embeddings: Sequence[TrainedEmbedding]
     architecture: str
-    prediction: PredictionType | None
     run: Mapping[str, str]
 
     @classmethod
     def of(cls, model: DDPM, state: Mapping[str, Tensor], source: str, run: Mapping[str, str]) -> "AdapterExport":
-        """With the numbers of a checkpoint's state. Raises as `with_adapters` and `TrainedAdapters.of` do."""
+        """With the numbers of a checkpoint's state. Raises as `with_adapters` and `trained_adapters` do."""
         networks = with_adapters(model, state, source)
-        adapters = TrainedAdapters.of(networks, source) if count_of_layers(networks) else None
         unet, prediction = base_state(networks["unet"]), facts_of(model, {}).prediction
+        adapters = trained_adapters(networks, source, prediction) if count_of_layers(networks) else None
         family = family_of(unet, source)
         architecture = family.spec(unet, prediction).architecture if family else ""
-        return cls(adapters, _embeddings(networks), architecture, prediction, run)
+        return cls(adapters, _embeddings(networks), architecture, run)
 
     def paths(self, out: Path) -> list[Path]:
         """The files that `write` makes: OUT, and where there are several things, OUT-NAME for each embedding."""
@@ -71,7 +70,7 @@ class AdapterExport:
             raise Fault("CLI03", f"{out} cannot hold this", why=why, fix=str(out.with_suffix(".safetensors")))
         written = {}
         if self.adapters is not None:
-            self.adapters.write(out, layout, dtype, self.prediction, {**self.run, "modelspec.title": out.stem})
+            self.adapters.write(out, layout, dtype, {**self.run, "modelspec.title": out.stem})
             written[out] = f"adapters of {len(self.adapters.layers)} layers"
         for embedding in self.embeddings:
             path = self._path(out, embedding)

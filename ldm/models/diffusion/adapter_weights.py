@@ -1,24 +1,17 @@
 """What adapters of a diffusion model learnt, out of a checkpoint's tensors and ready for files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
-from ldm.adapters.adapter_files import Layers, Layout, to_file
-from ldm.adapters.adapter_metadata import adapter_metadata
-from ldm.adapters.adapter_names import diffusers_names, kohya_names
+from ldm.adapters.adapter_set import AdapterSet
 from ldm.adapters.layer import adapters_in
 from ldm.adapters.token_embeddings import token_tables
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
-from ldm.families.record import Family
 from ldm.families.registry import family_of
 from ldm.files.load import OnDisk
 from ldm.files.state import State
-from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.training.adapters import CHILD, is_of_adapter
 from ldm.training.groups import named_layers
@@ -45,48 +38,20 @@ def with_adapters(model: DDPM, state: Mapping[str, Tensor], source: str) -> dict
     return networks
 
 
-@dataclass(frozen=True)
-class TrainedAdapters:
-    """Adapters by layer, and the networks that they belong to, without memory.
+def trained_adapters(
+    networks: Mapping[str, nn.Module], source: str, prediction: PredictionType | None = None
+) -> AdapterSet:
+    """Those of networks as `with_adapters` gives them.
 
-    network  tensors of the denoising network under CompVis' names, on the meta device
+    Raises `Fault` MOD03 for adapters that no program reads: of kinds or families of one's own, or of other layers.
     """
-
-    layers: Layers
-    networks: Mapping[str, nn.Module]
-    family: Family
-    network: State
-
-    @classmethod
-    def of(cls, networks: Mapping[str, nn.Module], source: str) -> "TrainedAdapters":
-        """Those of networks as `with_adapters` gives them.
-
-        Raises `Fault` MOD03 for adapters that no program reads: of kinds or families of one's own, or of other layers.
-        """
-        layers = {name: adapter.tensors() for name, adapter in adapters_in(named_layers(networks))}
-        unet = base_state(networks["unet"])
-        family = family_of(unet, source)
-        if len(layers) < count_of_layers(networks) or family is None or family.adapters is None:
-            what = f"the adapters of {source} are of a kind or a family that no other program reads"
-            raise Fault("MOD03", what, fix="to=ldm merge=true for whole weights")
-        return cls(layers, networks, family, unet)
-
-    def write(
-        self,
-        out: Path,
-        layout: Layout,
-        dtype: torch.dtype | None,
-        prediction: PredictionType | None,
-        metadata: Mapping[str, str],
-    ) -> None:
-        """Into a .safetensors file; `metadata` is what the run says of itself. Raises as `to_file` and writing do."""
-        assert self.family.adapters is not None
-        kohya = layout == "kohya"
-        names = (kohya_names if kohya else diffusers_names)(self.networks, self.family.adapters)
-        state = to_file(self.layers, names, layout, dtype)
-        if bad := next((key for key, value in state.items() if not bool(value.isfinite().all())), None):
-            raise Fault("MOD02", "the adapter holds NaN or infinite numbers", where=bad, why="training diverged")
-        write_safetensors(out, state, adapter_metadata(self.layers, self.family, self.network, prediction, metadata))
+    layers = {name: adapter.tensors() for name, adapter in adapters_in(named_layers(networks))}
+    unet = base_state(networks["unet"])
+    family = family_of(unet, source)
+    if len(layers) < count_of_layers(networks) or family is None or family.adapters is None:
+        what = f"the adapters of {source} are of a kind or a family that no other program reads"
+        raise Fault("MOD03", what, fix="to=ldm merge=true for whole weights")
+    return AdapterSet(layers, networks, family, unet, prediction)
 
 
 def merged_state(model: nn.Module) -> dict[str, Tensor]:

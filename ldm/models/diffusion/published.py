@@ -49,7 +49,7 @@ def build_published(
     built = LatentDiffusion(
         first_stage_config=_first_stage(vae),
         cond_stage_config=_cond_stage(model, family, tokenizer),
-        unet_config=_unet(model, family),
+        unet_config=unet_recipe(model, family),
         image_size=pixels // 2 ** (len(vae["block_out_channels"]) - 1),
         channels=vae["latent_channels"],
         objective=family.objective(model.facts),
@@ -123,7 +123,8 @@ def _require_encoders(model: Model, family: Family, without: Sequence[str]) -> N
     )
 
 
-def _unet(model: Model, family: Family) -> Recipe:
+def unet_recipe(model: Model, family: Family) -> Recipe:
+    """Of the network of a model of this family, as its tensors and what is known of it tell."""
     network = family.network
     stored: Mapping[str, Any] = model.facts.configs.get(NETWORK, {})
     if stored:
@@ -148,9 +149,14 @@ def _first_stage(vae: Mapping[str, Any]) -> Recipe:
     return {"target": "ldm.models.autoencoder.AutoencoderKL", "params": params}
 
 
-def _cond_stage(model: Model, family: Family, tokenizer: str | None) -> Recipe:
+def text_encoder_recipe(model: Model, family: Family) -> Recipe:
+    """Of what turns captions into a `Conditioning` in a model of this family, without its vocabularies."""
     configs = [_text(model, encoder) for encoder in model.encoders]
-    recipe = family.conditioner(split_parts(model.state).cond_stage, configs, model.unconditional)
+    return family.conditioner(split_parts(model.state).cond_stage, configs, model.unconditional)
+
+
+def _cond_stage(model: Model, family: Family, tokenizer: str | None) -> Recipe:
+    recipe = text_encoder_recipe(model, family)
     params = {**recipe.get("params", {}), **_tokenizers(model, tokenizer)}
     try:
         getattr(admitted(recipe["target"]), "require_files", lambda params: None)(params)

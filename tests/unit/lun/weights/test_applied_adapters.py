@@ -16,7 +16,7 @@ from ldm.families.sd1 import SD1
 from ldm.files.write import write_safetensors
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.training.groups import named_layers
-from lun.sample.applied_adapters import AppliedAdapter, apply_adapters
+from lun.weights.applied_adapters import AppliedAdapter, apply_adapters
 
 
 def built() -> LatentDiffusion:
@@ -59,9 +59,9 @@ def test_files_in_any_layout_at_full_strength_compute_what_training_did_and_at_n
     expected, *paths = files(tmp_path, kind)
     model = built()
     before = computed(model)
-    apply_adapters(model, [AppliedAdapter.parse(f"{path}:0") for path in paths])
+    apply_adapters(model.trainable_networks(), [AppliedAdapter.parse(f"{path}:0") for path in paths])
     torch.testing.assert_close(computed(model), before, rtol=0, atol=1e-6)
-    apply_adapters(model, [AppliedAdapter.parse(str(path)) for path in paths])
+    apply_adapters(model.trainable_networks(), [AppliedAdapter.parse(str(path)) for path in paths])
     torch.testing.assert_close(computed(model), expected, rtol=0, atol=1e-5)
     assert (expected - before).abs().max() > 1e-3
 
@@ -81,5 +81,5 @@ def test_what_is_no_adapter_and_one_of_other_sizes_are_refused_by_name(tmp_path:
     model = built()
     for name, said in (("whole", "is no file of adapters"), ("odd", "other sizes")):
         with pytest.raises(Fault, match="MOD03") as caught:
-            apply_adapters(model, [AppliedAdapter(tmp_path / f"{name}.safetensors")])
+            apply_adapters(model.trainable_networks(), [AppliedAdapter(tmp_path / f"{name}.safetensors")])
         assert said in caught.value.what and name in caught.value.what

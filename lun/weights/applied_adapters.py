@@ -1,20 +1,23 @@
-"""Files of adapters put into the weights of a model that is only drawn from, each at a strength of its own."""
+"""Files of adapters put into the weights of a model that does not train, each at a strength of its own."""
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from ldm.adapters.adapter_files import from_file, is_adapter_file
 from ldm.adapters.adapter_names import names_in_files
 from ldm.adapters.arithmetic import patched
+from ldm.adapters.file_places import FilePlace
 from ldm.errors import Fault
 from ldm.families.registry import family_of
 from ldm.files.read import read_content
 from ldm.models.diffusion.adapter_weights import base_state
-from ldm.models.diffusion.ddpm import DDPM
 from ldm.training.groups import named_layers
 
 log = logging.getLogger(__name__)
@@ -53,13 +56,16 @@ def number_in(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def apply_adapters(model: DDPM, adapters: Sequence[AppliedAdapter]) -> None:
-    """Add them to the weights of a built model, one after the other, as ComfyUI does.
+def apply_adapters(
+    networks: Mapping[str, nn.Module], adapters: Sequence[AppliedAdapter], dtype: torch.dtype | None = None
+) -> None:
+    """Add them to the weights of a model's networks, one after the other, as ComfyUI does.
+
+    dtype  of the weights that are changed; None keeps theirs
 
     Raises `Fault` MOD01, MOD02 or MOD05 for files that cannot be read, MOD03 for one that holds no adapters, or those
     of another family or size.
     """
-    networks = model.trainable_networks()
     layers: dict[str, Any] = named_layers(networks)
     for adapter in adapters:
         state = read_content(adapter.path).state
@@ -68,15 +74,22 @@ def apply_adapters(model: DDPM, adapters: Sequence[AppliedAdapter]) -> None:
             raise Fault(
                 "MOD03", f"{source} is no file of adapters", where=WHERE, fix="one with kohya's or diffusers' names"
             )
-        family = family_of(base_state(networks["unet"]), "the model")
-        if family.adapters is None:
-            raise Fault("MOD03", f"no files of adapters are known for {family.title}", where=WHERE)
-        tensors = from_file(state, names_in_files(networks, family.adapters), source)
+        tensors = from_file(state, _names(networks), source)
         for name, own in tensors.items():
             weight = layers[name].weight
             try:
-                weight.data = patched(weight, own, adapter.strength).to(weight.dtype)
+                weight.data = patched(weight, own, adapter.strength).to(dtype or weight.dtype)
             except RuntimeError as error:
                 why = f"{name} is {list(weight.shape)}; {str(error).splitlines()[0]}"
                 raise Fault("MOD03", f"{source} is of a model of other sizes", where=WHERE, why=why) from error
         log.info("adapter  %s, layers %d", adapter, len(tensors))
+
+
+def _names(networks: Mapping[str, nn.Module]) -> dict[str, dict[str, FilePlace]]:
+    """What files call the networks' layers. Raises `Fault` MOD03 for a family that no program reads adapters for."""
+    if "unet" not in networks:
+        raise Fault("MOD03", "the model has no UNet, by which its family is known", where=WHERE)
+    family = family_of(base_state(networks["unet"]), "the model")
+    if family.adapters is None:
+        raise Fault("MOD03", f"no files of adapters are known for {family.title}", where=WHERE)
+    return names_in_files(networks, family.adapters)
