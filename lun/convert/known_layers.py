@@ -32,11 +32,12 @@ def known_adapters(state: State, metadata: Mapping[str, str], source: str) -> Ad
     Raises `Fault` MOD03 where none has.
     """
     by_name: AdapterSet | None = None
-    known: set[str] = set()
+    by_word = False
     fault: Fault | None = None
     for family, config in _likely(metadata):
         assert family.adapters is not None
-        if by_name is not None and by_name.family is not family and metadata.get(VERSION) in known:
+        said = metadata.get(VERSION) in _versions(family.adapters)
+        if by_word and not said:
             break  # it says what it is for, and its names agree
         networks = _without_memory(config)
         try:
@@ -50,7 +51,7 @@ def known_adapters(state: State, metadata: Mapping[str, str], source: str) -> Ad
         if _fits(layers, networks):
             return adapters
         by_name = by_name or adapters
-        known |= _versions(family.adapters)
+        by_word = by_word or said
     if by_name is None:
         assert fault is not None
         raise fault
@@ -61,15 +62,14 @@ def known_adapters(state: State, metadata: Mapping[str, str], source: str) -> Ad
 def _likely(metadata: Mapping[str, str]) -> Iterator[tuple[Family, str]]:
     """(family, config of one of its models) of all that files of adapters are known for; first what the file says."""
     families = [family for family in known_families() if family.adapters is not None]
-    said = [family for family in families if family.adapters and metadata.get(VERSION) in _versions(family.adapters)]
-    for family in [*said, *(family for family in families if family not in said)]:
+    for family in sorted(families, key=lambda one: metadata.get(VERSION) not in _versions(one.adapters)):
         for variant in family.variants:
             if variant.config and not variant.inpaints:
                 yield family, variant.config.split()[0]
 
 
-def _versions(names: AdapterNames) -> set[str]:
-    return {names.version, names.version_of_v} - {""}
+def _versions(names: AdapterNames | None) -> set[str]:
+    return {names.version, names.version_of_v} - {""} if names is not None else set()
 
 
 def _without_memory(config: str) -> dict[str, nn.Module]:

@@ -33,6 +33,7 @@ COVERED_BY = {
     "ldm.models.autoencoder_preview": "tests/unit/ldm/models/test_autoencoder.py",
     "ldm.models.averages": "tests/unit/ldm/models/test_base.py",
     "ldm.models.diffusion.adapter_weights": "tests/integration/test_adapters.py",
+    "lun.convert.adapter_writing": "tests/unit/lun/convert/test_adapter_tools.py",
     "ldm.models.diffusion.export_facts": "tests/parity/test_published.py",
     "ldm.models.diffusion.inpainting": "tests/integration/test_inpainting.py",
     "ldm.models.diffusion.latent_mask": "tests/unit/ldm/models/test_latent_mask.py",
