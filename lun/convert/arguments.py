@@ -154,11 +154,11 @@ def refuse_adapters_own(arguments: ConvertArguments) -> None:
 
 
 def refuse_whole(arguments: ConvertArguments) -> None:
-    """Raise `Fault` CLI02 where a file of adapters is asked to become a whole model."""
+    """Raise `Fault` MOD03 where a file of adapters is asked to become a whole model."""
     if arguments.to == "ldm" or arguments.merge:
         fix = f"python -m lun.convert BASE {quoted(arguments.out)} --to ldm --adapter {quoted(arguments.source)}"
         why = "its base lies elsewhere"
-        raise Fault("CLI02", f"{arguments.source} holds adapters and no whole model", why=why, fix=fix)
+        raise Fault("MOD03", f"{arguments.source} holds adapters and no whole model", why=why, fix=fix)
 
 
 def require_folder(arguments: ConvertArguments) -> None:

@@ -130,8 +130,8 @@ def test_a_resized_file_says_its_error_and_keeps_what_it_said_but_for_old_hashes
 @pytest.mark.parametrize(
     ("words", "code", "fault", "said"),
     [
-        (("--to", "ldm"), 2, "CLI02", "--adapter lora.safetensors"),
-        (("--to", "diffusers", "--merge"), 2, "CLI02", "holds adapters"),
+        (("--to", "ldm"), 4, "MOD03", "--adapter lora.safetensors"),
+        (("--to", "diffusers", "--merge"), 4, "MOD03", "holds adapters"),
         (("--to", "kohya", "--rank", "none"), 2, "CLI03", "cumulative"),
         (("--to", "kohya", "--layers", "text_encoder*"), 2, "CLI05", "matches no layer"),
         (("--to", "kohya", "--ema"), 2, "CLI02", "for runs"),

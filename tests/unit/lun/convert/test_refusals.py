@@ -94,8 +94,11 @@ def test_a_place_that_cannot_be_written_is_told(file: Path, tmp_path: Path, refu
 def test_a_file_of_something_else_is_refused(tmp_path: Path, refused: Refused) -> None:
     save_file({"lora_unet_x.alpha": torch.ones(1)}, tmp_path / "lora.safetensors")
     message = refused(4, "MOD03", tmp_path / "lora.safetensors", tmp_path / "x.ckpt", "--to", "ldm")
+    assert "holds adapters and no whole model" in message and "--adapter" in message
+    save_file({"double_blocks.0.img_attn.qkv.weight": torch.ones(1)}, tmp_path / "flux.safetensors")
+    message = refused(4, "MOD03", tmp_path / "flux.safetensors", tmp_path / "x.ckpt", "--to", "ldm")
     assert "is no Stable Diffusion that is known here" in message
-    assert "lora_unet_x.alpha" in message
+    assert "double_blocks.0.img_attn.qkv.weight" in message
 
 
 def test_an_average_that_is_not_there_is_refused(file: Path, tmp_path: Path, refused: Refused) -> None:
