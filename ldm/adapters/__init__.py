@@ -1,7 +1,7 @@
 """Adapters that come with the program: their kinds, the rules that place them, and their files."""
 
-from ldm.adapters.low_rank import DoRA, LoRA
+from ldm.adapters.low_rank import DoRA, LoRA, PiSSA
 from ldm.adapters.placement import Adapters
 from ldm.adapters.products import LoHa, LoKr
 
-__all__ = ["Adapters", "DoRA", "LoHa", "LoKr", "LoRA"]
+__all__ = ["Adapters", "DoRA", "LoHa", "LoKr", "LoRA", "PiSSA"]

@@ -1,4 +1,5 @@
-"""Changes of low rank: LoRA for matrices and convolutions, and DoRA, which also trains the length of columns."""
+"""Changes of low rank: LoRA for matrices and convolutions, PiSSA, which begins with the weight's principal directions,
+and DoRA, which also trains the length of columns."""
 
 import math
 
@@ -6,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ldm.adapters.decomposition import decompose
 from ldm.adapters.layer import WHERE, Adapter, draw, new_parameter
 from ldm.errors import Fault
 
@@ -48,6 +50,57 @@ class LoRA(Adapter):
 
     def tensors(self) -> dict[str, Tensor]:
         return {"lora_down.weight": self.down, "lora_up.weight": self.up, "alpha": self.alpha}
+
+
+class PiSSA(LoRA):
+    """W + s (up down - up_0 down_0), begun where s up_0 down_0 is the part of W that its largest singular values make.
+
+    So what trains are W's principal directions (Meng et al. 2024, arXiv 2404.02948), over a base that stays as it is,
+    since the part at the beginning is subtracted. `up_0` and `down_0` do not train, and lie in checkpoints. Files hold
+    a LoRA of twice the rank, with both, which readers add to the original base. A convolution is a matrix (out, in k k).
+
+    rank  of what trains; at most the shorter side of the weight
+    """
+
+    start_down: Tensor
+    start_up: Tensor
+
+    def __init__(
+        self,
+        layer: nn.Module,
+        generator: torch.Generator,
+        /,
+        rank: int = 16,
+        alpha: float | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(layer, generator, rank, alpha, dropout)
+        if rank > (most := min(self.shape[0], math.prod(self.shape[1:]))):
+            raise Fault("CFG03", f"an adapter's rank is {rank}", where=WHERE, fix=f"{most}, all that this layer has")
+        if not self.down.is_meta:
+            matrix = layer.weight.detach().float().flatten(1)  # type: ignore[operator]
+            largest = decompose(matrix.cpu(), rank, generator.initial_seed()).cut(rank)
+            root = (largest.values / self.scale).sqrt()
+            self.down.data.copy_((root[:, None] * largest.down).reshape(self.down.shape))
+            self.up.data.copy_((largest.up * root).reshape(self.up.shape))
+        self.register_buffer("start_down", self.down.detach().clone())
+        self.register_buffer("start_up", self.up.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.dropout(x)
+        return self.scale * (self._through(x, self.down, self.up) - self._through(x, self.start_down, self.start_up))
+
+    def delta(self) -> Tensor:
+        began = self.start_up.float().flatten(1) @ self.start_down.float().flatten(1)
+        return super().delta() - self.scale * began.reshape(self.shape)
+
+    def tensors(self) -> dict[str, Tensor]:
+        down, up = torch.cat([self.down, self.start_down]), torch.cat([self.up, -self.start_up], dim=1)
+        return {"lora_down.weight": down, "lora_up.weight": up, "alpha": 2 * self.alpha}
+
+    def _through(self, x: Tensor, down: Tensor, up: Tensor) -> Tensor:
+        lowered = self.operation(x, down)
+        return F.linear(lowered, up) if up.ndim == 2 else F.conv2d(lowered, up)
 
 
 class DoRA(LoRA):

@@ -5,12 +5,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from ldm.adapters import DoRA, LoHa, LoKr, LoRA
+from ldm.adapters import DoRA, LoHa, LoKr, LoRA, PiSSA
 from ldm.adapters.layer import Adapter, attach
 
 KINDS: dict[str, tuple[type[Adapter], dict[str, Any]]] = {
     "LoRA": (LoRA, {"rank": 3, "alpha": 2.0}),
     "rsLoRA": (LoRA, {"rank": 4, "alpha": 2.0, "rank_stabilized": True}),
+    "PiSSA": (PiSSA, {"rank": 3, "alpha": 2.0}),
     "DoRA": (DoRA, {"rank": 3, "alpha": 2.0}),
     "LoHa": (LoHa, {"rank": 2, "alpha": 1.0}),
     "LoKr, whole": (LoKr, {"rank": 8, "alpha": 2.0}),
