@@ -57,7 +57,7 @@ class PiSSA(LoRA):
 
     So what trains are W's principal directions (Meng et al. 2024, arXiv 2404.02948), over a base that stays as it is,
     since the part at the beginning is subtracted. `up_0` and `down_0` do not train, and lie in checkpoints. Files hold
-    a LoRA of twice the rank, with both, which readers add to the original base. Convolutions are matrices (out, in k k).
+    a LoRA of twice the rank, with both, which readers add to the original base. A convolution counts as (out, in k k).
 
     rank  of what trains; at most the shorter side of the weight
     """
