@@ -79,7 +79,8 @@ def _as_diffusers(layer: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
     """That layout has no alpha: the scale goes into `lora_B`, which is exact."""
     if set(tensors) != {"lora_down.weight", "lora_up.weight", "alpha"}:
         what = f"diffusers reads LoRA alone; {layer} holds {', '.join(sorted(tensors))}"
-        raise Fault("MOD03", what, why="it would leave them out", fix="to=kohya, or merge=true for whole weights")
+        fix = "to=kohya, or merge=true for whole weights, or a LoRA of the difference: extract=BASE rank=error=0.1"
+        raise Fault("MOD03", what, why="it would leave them out", fix=fix)
     down, up = tensors["lora_down.weight"], tensors["lora_up.weight"]
     return {"lora_A.weight": down, "lora_B.weight": up.float() * (float(tensors["alpha"]) / down.shape[0])}
 

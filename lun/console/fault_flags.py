@@ -5,7 +5,8 @@ import re
 _FLAGS = (
     (r"model\.params\.ckpt_path=FILE", "--init-from FILE"),
     (r"convert (.+) with trust_pickle=true", r"python -m lun.convert \1 --to ldm --trust-pickle"),
-    (r"(to|vae|dtype)=(\w+)", r"--\1 \2"),
+    (r"(to|vae|dtype|adapter|extract)=(\w+)", r"--\1 \2"),
+    (r"rank=([\w.=]*\w)", r"--rank \1"),
     (r"text_encoder\.(\w+)=(\S+)", r"--text-encoder \1=\2"),
     (r"family=(\S+)", r"--family \1"),
     (r"tokenizer=FOLDER", "--tokenizer FOLDER"),

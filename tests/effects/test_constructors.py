@@ -89,6 +89,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     },
     "ldm.ema.lit_ema.LitEma": {"parameters": nn.Linear(2, 2)},
     "ldm.ema.profiles.TrailingMean": {"steps": 9},
+    "ldm.adapters.low_rank.PiSSA": {"rank": 4},
     "ldm.adapters.placement.Adapters": {"rules": {}},
     "ldm.training.rules.Rules": {"rules": {}},
     "ldm.modules.encoders.clip.FrozenCLIPEmbedder": {"from_scratch": True, "config": SMALL_TEXT},
@@ -109,7 +110,7 @@ BASE: Mapping[str, Mapping[str, Any]] = {
     "lun.data.module.DataModuleFromConfig": {"batch_size": 2},
 }
 """What a class is built with where its parameters are needed, or its parts are better small."""
-KINDS_OF_ADAPTERS = "ldm.adapters.low_rank.LoRA", "ldm.adapters.low_rank.DoRA", "ldm.adapters.products."
+KINDS_OF_ADAPTERS = *(f"ldm.adapters.low_rank.{kind}" for kind in ("LoRA", "PiSSA", "DoRA")), "ldm.adapters.products."
 
 
 OTHER: Mapping[str, Any] = {

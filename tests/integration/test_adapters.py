@@ -135,6 +135,16 @@ def test_a_run_becomes_a_file_of_adapters_that_other_programs_read_or_a_whole_mo
     assert converted(tmp_path / "alone.ckpt", tmp_path / "c.safetensors", "--to", "ldm") == 4
     assert "holds adapters and no whole model" in capsys.readouterr().err
     assert converted(run, tmp_path / "d.safetensors", "--to", "diffusers") == 4
-    assert "diffusers reads LoRA alone" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "diffusers reads LoRA alone" in message and "--extract BASE --rank error=0.1" in message
+    extraction = ("--to", "diffusers", "--extract", str(base), "--rank", "error=0.01")
+    assert converted(run, tmp_path / "d.safetensors", *extraction) == 0
+    lora = read_content(tmp_path / "d.safetensors")
+    assert 0 < float(lora.facts["lun.extracted.error"]) <= 0.01
+    (name,) = [name for name in lora.state if name.endswith("down_blocks.0.resnets.0.conv1.lora_B.weight")]
+    product = lora.state[name].flatten(1) @ lora.state[name.replace("_B", "_A")].flatten(1)
+    key = "model.diffusion_model.input_blocks.1.0.in_layers.2.weight"
+    difference = (whole.state[key] - before.state[key]).flatten(1)
+    assert (product - difference).norm() <= 0.011 * difference.norm()
     assert converted(base, tmp_path / "b.safetensors", "--to", "kohya") == 4
     assert "holds no adapters" in capsys.readouterr().err
