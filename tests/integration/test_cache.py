@@ -145,6 +145,11 @@ ENCODER_TRAINS = {
         "model.params.adapter_config={target: ldm.adapters.Adapters,"
         " params: {rules: {words: {match: 'text_encoder.*', kind: {target: ldm.adapters.LoRA}}}}}",
     ],
+    "a word of one's own": [
+        *FROZEN,
+        "model.params.adapter_config={target: ldm.adapters.Adapters,"
+        " params: {embeddings: {cat: {token: <cat>, init: red}}}}",
+    ],
 }
 
 
