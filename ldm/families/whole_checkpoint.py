@@ -36,6 +36,7 @@ class Description:
     prediction  what the UNet was trained to predict, None where nothing in the checkpoint says so
     origin      the training run that wrote it, empty for a published model
     edm         whether it was trained on EDM's levels
+    against     what it says of itself that does not agree, for people
     """
 
     path: str
@@ -46,6 +47,7 @@ class Description:
     parts: tuple[str, ...]
     origin: str = ""
     edm: bool = False
+    against: str = ""
 
     def line(self, sha256: str = "") -> str:
         """`models/a.ckpt (4.3 GB, sha256 fe4efff1e1, Stable Diffusion 1.x, ldm layout: UNet, VAE, CLIP ViT-L, EMA)`."""
@@ -89,6 +91,7 @@ class WholeCheckpoint:
         beside = RankShards.of(facts, self.path)
         count = sum(bool(part) for part in (parts.unet, parts.first_stage, parts.cond_stage))
         prediction, edm = self._trained(facts)
+        disagrees = V_MARKER in self.outline.rest and not edm and prediction != "v"
         layout: Layout = "diffusers" if len(self.sources) > 1 else "ldm" if count > 1 else "one part"
         return Description(
             self.given,
@@ -99,6 +102,7 @@ class WholeCheckpoint:
             named_parts(parts),
             _origin(facts),
             edm,
+            f"its tensor {V_MARKER} says v" if disagrees else "",
         )
 
     def sha256(self) -> str:
@@ -123,12 +127,11 @@ class WholeCheckpoint:
         """What the network predicts, and whether on EDM's levels."""
         if edm := edm_of_marks(self.outline.rest, self.given):
             return prediction_named(edm.prediction), True
-        if V_MARKER in self.outline.rest:
-            return "v", False
         if "" not in self.sources and (other := path_of_folder(facts)):
             return prediction_named(other.prediction), is_edm(other.scheduler)
         stored = [facts.get(key) for key in ("prediction_type", *STORED_PREDICTION)]
-        return next((prediction for word in stored if (prediction := prediction_named(word))), None), False
+        marked: Prediction | None = "v" if V_MARKER in self.outline.rest else None
+        return next((prediction for word in stored if (prediction := prediction_named(word))), marked), False
 
 
 def open_checkpoint(given: str | Path) -> WholeCheckpoint:

@@ -134,9 +134,11 @@ def test_ignored_keys_keep_their_initial_values(lun: Lun, state: dict[str, Tenso
 def test_a_known_prediction_that_differs_from_the_configs_is_a_warning(
     lun: Lun, state: dict[str, Tensor], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_safetensors(tmp_path / "sd.safetensors", state, {"modelspec.prediction_type": "v"})
+    state = state | {"v_pred": torch.zeros(0)}
+    write_safetensors(tmp_path / "sd.safetensors", state, {"modelspec.prediction_type": "flow"})
     assert lun(*ONE_STEP, "--init-from", str(tmp_path / "sd.safetensors")) == 0
-    assert "trained to predict v; this run trains it to predict eps" in caplog.text
+    assert "says that it predicts flow, but its tensor v_pred says v" in caplog.text
+    assert "trained to predict flow; this run trains it to predict eps" in caplog.text
 
 
 def test_a_checkpoint_that_lacks_a_part_says_what_it_holds(

@@ -175,6 +175,10 @@ def planned(
 def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
     description = checkpoint.describe()
     log.info("weights  %s", description.line(checkpoint.sha256()))
+    if description.against:
+        log.warning(
+            "%s says that it predicts %s, but %s", checkpoint.given, description.prediction, description.against
+        )
     if description.prediction not in (None, start.prediction):
         log.warning(
             "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",

@@ -96,6 +96,13 @@ def test_marks_of_the_prediction_are_read(
 ) -> None:
     write_safetensors(tmp_path / "x", WHOLE | state, metadata)
     assert open_checkpoint(tmp_path / "x").describe().prediction == prediction
+    assert not open_checkpoint(tmp_path / "x").describe().against
+
+
+def test_a_header_is_believed_before_a_mark_that_disagrees_which_is_told(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "x", WHOLE | {"v_pred": torch.zeros(0)}, {"modelspec.prediction_type": "epsilon"})
+    found = open_checkpoint(tmp_path / "x").describe()
+    assert (found.prediction, found.against) == ("eps", "its tensor v_pred says v")
 
 
 @pytest.mark.parametrize(
