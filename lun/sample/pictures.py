@@ -107,8 +107,8 @@ def _require_possible(picture: Picture, model: DDPM) -> None:
         what = f"prompt_{most} of {picture.prompt!r} has no effect: the model has {encoders} of text encoders"
         raise Fault("CFG08", what, where="--prompts", fix="leave it out")
     solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
-    step = pixels_per_latent(model)
-    side = model.image_size * step
+    step = max(pixels_per_latent(model), model.side_unit())
+    side = model.image_size * pixels_per_latent(model)
     size = f"{picture.width}x{picture.height}"
     if picture.width % step or picture.height % step or min(picture.width, picture.height) < step:
         near = f"{max(step, picture.width // step * step)}x{max(step, picture.height // step * step)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ldm.admission import admitted
 from ldm.errors import Fault
@@ -14,13 +14,14 @@ from ldm.families.edm_marks import is_edm
 from ldm.families.part_names import text_encoders
 from ldm.families.record import Variant
 from ldm.families.registry import variant_of
-from ldm.families.whole_checkpoint import WholeCheckpoint, open_checkpoint
+from ldm.families.whole_checkpoint import VAE, WholeCheckpoint, open_checkpoint
 from ldm.files.hub import require_hub_id
 from ldm.files.load import fit, load_part
 from ldm.files.sniff import sniff
 from ldm.files.state import State
-from ldm.files.weights_location import find_weights
+from ldm.files.weights_location import find_source, find_weights
 from ldm.keys.split_checkpoint import COND_STAGE, UNET, Parts
+from ldm.models.diffusion.first_stage_latents import require_same_latents
 from ldm.models.diffusion.part import Part
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.modules.meta_init import give_memory
@@ -55,6 +56,7 @@ class Start:
     unet_only   take nothing but the UNet from it
     prediction  what the model will be trained to predict
     edm         whether on EDM's levels
+    latents     (scale, shift) of a model of latents
     """
 
     ckpt_path: str | None = None
@@ -63,6 +65,7 @@ class Start:
     unet_only: bool = False
     prediction: str = "eps"
     edm: bool = False
+    latents: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of(cls, model: Any) -> "Start":
@@ -75,6 +78,7 @@ class Start:
             unet_only=model.load_only_unet,
             prediction=objective.prediction,
             edm=is_edm(objective.path.scheduler_settings()),
+            latents=(model.scale_factor, model.shift_factor) if hasattr(model, "scale_factor") else None,
         )
 
     def fed(self, parts: Mapping[str, Part], split: Parts) -> Iterator[tuple[str, State]]:
@@ -93,7 +97,7 @@ class Start:
 def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
     MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds, or
-    of which no part takes anything, and what `require_files` of a part says."""
+    of which no part takes anything, or with other latents than the model's, and what `require_files` of a part says."""
     unnamed = [name for name, part in parts.items() if not part.weights_named()]
     if unnamed and not start.ckpt_path:
         raise _nameless(unnamed, parts)
@@ -101,6 +105,7 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
         if (path := find_weights(own)).is_file():
             sniff(path)
     checkpoint = open_checkpoint(start.ckpt_path) if start.ckpt_path else None
+    _require_latents(parts.get("first stage"), checkpoint, start.latents)
     fed = dict(start.fed(parts, checkpoint.outline)) if checkpoint else {}
     _require_files(parts.values())
     split = checkpoint.outline if checkpoint and not start.unet_only else Parts({}, {}, {}, {}, {})
@@ -116,6 +121,18 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
             raise _useless(parts, checkpoint)
         for name, state in fed.items():
             _require_fit(checkpoint, parts[name], state, start.left_out(parts[name], state))
+
+
+def _require_latents(
+    part: Part | None, checkpoint: WholeCheckpoint | None, latents: tuple[Tensor, Tensor] | None
+) -> None:
+    """Raise `Fault` MOD03 for a first stage whose folder says that its latents are not those of the model."""
+    if part is None or latents is None:
+        return
+    if part.own_path:
+        require_same_latents(find_source(part.own_path, VAE), part.own_path, *latents, apart=True)
+    elif checkpoint and VAE in checkpoint.sources:
+        require_same_latents(checkpoint.sources[VAE], checkpoint.given, *latents, apart=False)
 
 
 def _require_files(parts: Iterable[Part]) -> None:

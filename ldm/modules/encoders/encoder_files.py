@@ -47,11 +47,8 @@ class EncoderPlace:
 
     def require_fit(self, network: nn.Module, path: str) -> None:
         """Raise `Fault` MOD03 unless `path` holds this one of the text encoders `network`; MOD01 to MOD05 as `read`."""
-        if (own := getattr(network, self.name)) is None:
-            what = f"{path} has no place: the text encoder {self.name} is null"
-            raise Fault("CFG08", what, where=f"{WHERE}.ckpt_path", fix="leave out one of both")
         state = self.read(path)
-        _, comparison = fit(own, below(state, f"{self.name}."))
+        _, comparison = fit(getattr(network, self.name), below(state, f"{self.name}."))
         if not comparison.fits:
             raise Fault(
                 "MOD03",
@@ -82,6 +79,14 @@ def given_paths(paths: str | EncoderPaths | None, places: Places) -> dict[str, s
             why = f"there are {', '.join(places)}"
             raise Fault("CFG03", f"the model has no text encoder {name}", where=f"{WHERE}.ckpt_path", why=why)
     return {name: path for name, path in paths.items() if path}
+
+
+def require_places(paths: str | EncoderPaths | None, places: Places, there: Sequence[str]) -> None:
+    """Raise `Fault` CFG03 for a path of no encoder, CFG08 for one of an encoder that is not `there`."""
+    for name, path in given_paths(paths, places).items():
+        if name not in there:
+            what = f"{path} has no place: the text encoder {name} is null"
+            raise Fault("CFG08", what, where=f"{WHERE}.ckpt_path", fix="leave out one of both")
 
 
 def with_own_files(state: State, paths: Mapping[str, str], places: Places) -> State:

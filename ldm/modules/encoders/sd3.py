@@ -29,6 +29,7 @@ from ldm.modules.encoders.encoder_files import (
     Places,
     given_paths,
     require_all,
+    require_places,
     with_own_files,
 )
 from ldm.modules.encoders.openclip import BIG_G, PADDING
@@ -112,6 +113,7 @@ class SD3Conditioner(nn.Module):
         self.vectors = [encoder.vector if encoder else width for encoder, width in sizes]
         self.context_dim = self.t5xxl.width if self.t5xxl else context_dim
         self._report_once()
+        require_places(ckpt_path, ENCODER_PLACES, [*self.shares()])
         if loads:
             self._load(ckpt_path, version)
 

@@ -30,6 +30,8 @@ from ldm.files.read import read_state_dict
 from ldm.files.write import write_safetensors
 from ldm.keys.mmdit import mmdit_from_library
 from ldm.keys.split_checkpoint import FIRST_STAGE, TEXT_ENCODERS, UNET, below, split_parts, unet_of
+from ldm.models.diffusion.initial_weights import Start, require_weights
+from ldm.models.diffusion.part import Part
 from ldm.models.diffusion.published import build_published
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.convert.vae_parts import with_vae
@@ -174,6 +176,24 @@ def test_a_query_that_lost_its_key_is_refused_by_name(tmp_path: Path) -> None:
     write_safetensors(weights, {key: value for key, value in state.items() if "blocks.1.attn.to_v.bias" not in key})
     with pytest.raises(Fault, match=r"blocks.1.attn.to_q.bias comes without"):
         read_pipeline(tmp_path / "folder")
+
+
+def test_what_is_wrong_with_weights_is_named_before_a_run_is_built(tmp_path: Path) -> None:
+    """A triple in part and fp8 with scales, in a folder's network and in the files of text encoders."""
+    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    weights = tmp_path / "folder" / "transformer" / "diffusion_pytorch_model.safetensors"
+    state = networks("medium")["transformer"].state_dict()
+    settings = {**SD3.network.settings(unet_of(file_of("medium"))), "sample_size": 8}
+    parts = {"UNet": Part("a", {"target": SD3.network.target, "params": settings}, UNET, "unet")}
+    require_weights(parts, Start(str(tmp_path / "folder")))
+    for wrong, told in (
+        ({key: value for key, value in state.items() if "blocks.1.attn.to_v.bias" not in key}, "attn.to_v.bias"),
+        (state | {"proj_out.scale_weight": torch.ones(1)}, "8 bits or fewer, with scales"),
+    ):
+        write_safetensors(weights, wrong)
+        with pytest.raises(Fault) as caught:
+            require_weights(parts, Start(str(tmp_path / "folder")))
+        assert caught.value.id == "MOD03" and told in caught.value.what + caught.value.why
 
 
 def test_a_file_without_the_table_of_positions_gets_it_in_a_folder(tmp_path: Path) -> None:

@@ -74,6 +74,14 @@ def test_what_a_prompt_says_itself_is_judged_too(settings: dict[str, float], mod
         listed(model, "", Prompt("a", settings))
 
 
+def test_sides_are_whole_patches(model: LatentDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert listed(model, "--size 24")
+    monkeypatch.setattr(type(model), "side_unit", lambda self: 16)
+    with pytest.raises(Fault, match="24x24") as caught:
+        listed(model, "--size 24")
+    assert caught.value.why == "sides are multiples of 16 pixels" and caught.value.fix == "--size 16x16"
+
+
 def test_the_parameters_are_those_of_web_uis() -> None:
     picture = Picture("a cat\non a roof", "blurry", 7, 512, 768, 30, 7.5, "dpmpp")
     source = SampledModel(None, "cats, v2", "fe4efff1e1" + "0" * 54)  # type: ignore[arg-type]

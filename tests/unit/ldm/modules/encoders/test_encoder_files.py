@@ -84,8 +84,8 @@ def test_a_file_of_another_encoder_is_named(tmp_path: Path) -> None:
 
 def test_a_file_for_an_encoder_that_is_null_or_unknown_is_refused(tmp_path: Path) -> None:
     files = write_encoders(tmp_path, "t5")
-    with pytest.raises(Fault, match="has no place: the text encoder t5xxl is null"):
-        part(t5=None, ckpt_path={"t5": str(files["t5"])}).require_encoders(parts(), "nothing")
+    with pytest.raises(Fault, match="has no place: the text encoder t5 is null"):
+        part(t5=None, ckpt_path={"t5": str(files["t5"])}).build_on_meta()  # as `--check` does
     with pytest.raises(Fault, match="the model has no text encoder t6") as caught:
-        part(ckpt_path={"t6": "a"}).require_encoders(parts(), "nothing")
+        part(ckpt_path={"t6": "a"}).build_on_meta()
     assert caught.value.why == "there are clip, open_clip, t5"
