@@ -68,7 +68,7 @@ class _Delivery(Dataset[Any]):
 
     def __getitems__(self, keys: list[Key]) -> Delivered | Fault:
         try:
-            self.examples.access.fetch([key.example for key in keys])
+            self.examples.access.fetch([Key(*key).example for key in keys])
             if self.replacing is None:
                 return [self.examples[key] for key in keys], []
             examples = [self.replacing[key] for key in keys]
