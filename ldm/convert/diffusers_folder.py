@@ -198,7 +198,7 @@ def _write_denoiser(model: Model, folder: Path, how: Storing) -> None:
     }
     config, keys = on_meta(getattr(diffusers, network.library), config)
     state = network.to_library(model.unet, keys)
-    state = require_same(state, keys, model.source, "UNet")
+    state = require_same(state, keys, model.source, network.title)
     how.write(folder, NETWORK_FILE, UNET, state)
     _write_config(network.library, config, folder)
 

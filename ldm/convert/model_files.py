@@ -134,7 +134,7 @@ def remarks(model: Model, to: Layout) -> list[str]:
     if foreign := model.foreign_text_encoder:
         lines.append(
             f"its text encoder ({len(foreign)} tensors, such as {foreign[0]}) is one that other programs do not know:"
-            " they find UNet and VAE in it and need prompt embeddings from elsewhere"
+            " they find network and VAE in it and need prompt embeddings from elsewhere"
             + (" (from_pretrained(OUT, text_encoder=None, tokenizer=None))" if to == "diffusers" else "")
         )
     elif "UNet" in model.parts and "text encoder" not in model.parts:

@@ -12,16 +12,26 @@ from ldm.training.groups import Group
 
 @dataclass(frozen=True)
 class PartSize:
-    """One network of a model, how many parameters it has, and how many of them train."""
+    """One network of a model, how many parameters it has, and how many of them train.
+
+    precise  how many of those that train stay in float32 in every precision, as adapters' do
+    """
 
     name: str
     parameters: int
     trained: int
+    precise: int = 0
 
     @classmethod
     def of(cls, name: str, network: nn.Module) -> "PartSize":
         sizes = [(p.numel(), p.requires_grad) for p in network.parameters()]
-        return cls(name, sum(size for size, _ in sizes), sum(size for size, trains in sizes if trains))
+        precise = {p for part in network.modules() if getattr(part, "keeps_float32", False) for p in part.parameters()}
+        return cls(
+            name,
+            sum(size for size, _ in sizes),
+            sum(size for size, trains in sizes if trains),
+            sum(p.numel() for p in precise if p.requires_grad),
+        )
 
 
 @dataclass(frozen=True)

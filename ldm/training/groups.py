@@ -1,7 +1,7 @@
 """From rules to an optimizer's groups: which parameters train, together with which, with which settings."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -21,6 +21,7 @@ class Group:
     label: str
     settings: Settings
     parameters: list[nn.Parameter]
+    names: list[str] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -91,7 +92,9 @@ class Decision:
             if weight.requires_grad:
                 own = {key: value for key, value in self.settings.get(name, {}).items() if key != "train"}
                 made = Group(self.labels.get(name, ""), own, [])
-                groups.setdefault(repr(sorted(own.items())), made).parameters.append(weight)
+                group = groups.setdefault(repr(sorted(own.items())), made)
+                group.parameters.append(weight)
+                group.names.append(name)
         return list(groups.values())
 
 

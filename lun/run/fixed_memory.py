@@ -27,10 +27,10 @@ def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mappi
     """
     policy = policy_of(trainer.get("precision"))
     trained = sum(part.trained for part in parts)
-    size = 2 if policy.name == "bf16-true" else 4
+    gradients = sum(_of_trained(part, policy) for part in parts)
     weights = sum(_bytes_of(part, policy) for part in parts)
     states = state_bytes(optimizer)
-    known = {"weights": weights, "gradients": trained * size}
+    known = {"weights": weights, "gradients": gradients}
     if states is not None:
         known["optimizer"] = round(trained * states)
     named = " + ".join(f"{name} {bytes_ / unit:.2f}" for name, bytes_ in known.items())
@@ -64,9 +64,14 @@ def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:
     return sum(value.nbytes for value in states if value.ndim) / prod(shape)
 
 
+def _of_trained(part: PartSize, policy: Any) -> int:
+    """Bytes of a part's weights that train, as many as those of their gradients."""
+    return 2 * (part.trained + part.precise) if policy.name == "bf16-true" else 4 * part.trained
+
+
 def _bytes_of(part: PartSize, policy: Any) -> int:
     """Of a part's weights, which trained or frozen may differ in."""
     if policy.name == "bf16-true":
-        return 2 * part.parameters
+        return 2 * (part.parameters + part.precise)
     in_half = getattr(policy, "frozen_half", False) and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16)
     return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained)

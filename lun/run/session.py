@@ -41,6 +41,8 @@ from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
+from lun.run.what_trains import FILE as WHAT_TRAINS
+from lun.run.what_trains import what_trains
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
@@ -249,9 +251,9 @@ class Session:
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         caches = [FillCaches()] if self.data.cache else []
         laps = [Laps()] if self.data.mix_settings else []
-        ours = [position, LinkLatest(run), Controls(stops), *caches, *laps]
+        ours = [position, LinkLatest(run), Controls(stops), *laps]
         words = [UnmetWords()] if self.model.adapter_config is not None else []
-        callbacks = [*ours, *words, *self.callbacks, DiskSpace(), stops, FinalCheckpoint()]
+        callbacks = [*ours, *words, *self.callbacks, *caches, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         validates, by_hand = self.data.has("validation"), self.model.by_hand
         return build_trainer(self.run, validates, callbacks, loggers, run.path, by_hand)
@@ -262,6 +264,7 @@ class Session:
         lightning = {"lightning": config.get("lightning") or {}}
         run.save_configs(as_yaml(project), as_yaml(lightning), as_yaml(config), now=self.now)
         run.write_record(record)
+        replace_text(run.path / WHAT_TRAINS, what_trains(self.model.training_plan(), self.run.learning_rate))
         if tags := tag_frequency(self.data.dataset("train")):
             run.data.mkdir(exist_ok=True)
             replace_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")

@@ -1,5 +1,6 @@
 """Adapters in whole runs: beside a base that is read from a file, resumed to the bit, out into files."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,13 @@ from ldm.modules.networks.unet import UNet
 from lun.sample.command import run as sample
 
 Lun = Callable[..., int]
+
+
+def what_trains(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "trains.json").read_text("utf-8"))
+    return found
+
+
 KINDS = {"to_q": "LoRA", "to_k": "DoRA", "to_v": "LoHa", "to_out.0": "LoKr", "conv1": "LoRA", "proj_in": "DoRA"}
 RULES = ", ".join(
     f"{kind}{number}: {{match: 'unet.*{name}', kind: {{target: ldm.adapters.{kind},"
@@ -77,6 +85,8 @@ def test_a_base_from_scratch_stays_in_the_checkpoint_and_adapters_stay_precise_o
     lun: Lun, tmp_path: Path
 ) -> None:
     assert lun("-t", *ADAPTED, "lightning.trainer.max_steps=1", "lightning.trainer.precision=bf16-true") == 0
+    (group,) = what_trains(newest_run(tmp_path / "logs"))["groups"]
+    assert group["rules"] == "adapters" and group["names"] and all(".adapter." in name for name in group["names"])
     state: dict[str, Tensor] = stored(tmp_path / "logs")["state_dict"]
     assert "base" not in stored(tmp_path / "logs")
     assert any(name.startswith("first_stage_model.") for name in state)

@@ -41,6 +41,14 @@ def test_a_run_leaves_everything_in_one_place(lun: Lun, tmp_path: Path) -> None:
     validated = [row["step"] for row in rows if "val/loss_simple_ema" in row]
     assert validated == [2, 4]
     assert {row["step"] for row in rows if "train/loss" in row} == {1, 2, 3, 4}
+    trained = json.loads((run / "trains.json").read_text())
+    assert [(part["name"], part["trained"] > 0) for part in trained["networks"]] == [
+        ("UNet", True),
+        ("first stage", False),
+        ("text encoder", True),
+    ]
+    assert all(group["learning_rate"] > 0 and group["names"] for group in trained["groups"])
+    assert sum(group["numbers"] for group in trained["groups"]) == sum(one["trained"] for one in trained["networks"])
     assert "saved checkpoints/last.ckpt at step 4" in (run / "console.log").read_text()
     assert sorted(p.name.split("-")[-1] for p in (run / "configs").iterdir()) == [
         "lightning.yaml",

@@ -14,7 +14,7 @@ from ldm.util import setting_of
 
 def facts_of(model: DDPM, networks: Mapping[str, nn.Module]) -> Facts:
     """The facts of `model`; `networks` are those of its `part_recipes` that were built, if only without memory."""
-    configs = {NETWORK: networks.get("UNet"), "vae": networks.get("first stage")}
+    configs = {NETWORK: networks.get("network"), "vae": networks.get("first stage")}
     latent = model if isinstance(model, LatentDiffusion) else None
     scale = library_scale(latent) if latent else {}
     pixels = getattr(networks.get("first stage"), "downsampling", 8) if latent else 1
@@ -40,10 +40,10 @@ def _library_config(network: nn.Module | None) -> dict[str, Any]:
 def networks_of(model: DDPM) -> dict[str, nn.Module]:
     """The networks of a model that was built."""
     networks = {"first stage": model.first_stage_model} if isinstance(model, LatentDiffusion) else {}
-    return networks | ({"UNet": model.model.diffusion_model} if model.model is not None else {})
+    return networks | ({"network": model.model.diffusion_model} if model.model is not None else {})
 
 
 def networks_on_meta(model: DDPM) -> dict[str, nn.Module]:
-    """The UNet and the first stage that `model` would build, without memory and without reading weights."""
+    """The denoising network and the first stage that `model` would build, without memory and without reading weights."""
     parts = {name: part for name, part in model.part_recipes().items() if name != "text encoder"}
     return {name: part.build_on_meta() for name, part in parts.items()}

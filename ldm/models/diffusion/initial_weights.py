@@ -34,9 +34,9 @@ EMA_COUNTERS = ("decay", "num_updates")
 
 def side_unit(parts: Mapping[str, Part]) -> int:
     """Pixels that sides have to be multiples of: a latent's times a patch's; 1 for a network that fills sides up."""
-    if not getattr(admitted(parts["UNet"].recipe["target"]), "cuts_patches", False):
+    if not getattr(admitted(parts["network"].recipe["target"]), "cuts_patches", False):
         return 1
-    built: list[Any] = [part.build_on_meta() for name, part in parts.items() if name in ("UNet", "first stage")]
+    built: list[Any] = [part.build_on_meta() for name, part in parts.items() if name in ("network", "first stage")]
     return math.prod(int(getattr(part, "multiple", 1) * getattr(part, "downsampling", 1)) for part in built)
 
 
@@ -52,8 +52,8 @@ class Start:
 
     ckpt_path  a file, a folder or a hub id for all parts that name none of their own; None without one
     ignore      beginnings of keys (`model.diffusion_model.input_blocks.0.`) that are neither loaded nor asked for
-    averaged    take the checkpoint's EMA weights for the UNet
-    unet_only   take nothing but the UNet from it
+    averaged    take the checkpoint's EMA weights for the denoising network
+    unet_only   take nothing but the denoising network from it
     prediction  what the model will be trained to predict
     edm         whether on EDM's levels
     latents     (scale, shift) of a model of latents
@@ -154,11 +154,12 @@ def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Modu
     networks = {name: part.build_on_meta() if name in whole else part.build() for name, part in parts.items()}
     for name in networks.keys() - fed.keys():
         if networks[name].loaded_from:
-            log.info("weights  %s from %s", name, networks[name].loaded_from)
+            log.info("weights  %s from %s", parts[name].called(name), networks[name].loaded_from)
     if checkpoint and fed:
         _fill(checkpoint, parts, networks, start)
     if scratch := [name for name in networks.keys() - fed.keys() if networks[name].from_scratch]:
-        log.info("weights  %s from scratch, as the config says", ", ".join(sorted(scratch)))
+        called = sorted(parts[name].called(name) for name in scratch)
+        log.info("weights  %s from scratch, as the config says", ", ".join(called))
     nameless = [name for name, network in networks.items() if not (network.loaded_from or network.from_scratch)]
     if nameless:
         raise _nameless(nameless, parts)
@@ -186,7 +187,7 @@ def planned(
     networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
     trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
     groups = decide(trainable).groups(named_weights({**trainable, **beside}))
-    return TrainingPlan([PartSize.of(name, network) for name, network in networks.items()], groups)
+    return TrainingPlan([PartSize.of(parts[name].called(name), network) for name, network in networks.items()], groups)
 
 
 def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
@@ -198,12 +199,12 @@ def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapp
         )
     if description.prediction not in (None, start.prediction):
         log.warning(
-            "the UNet was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
+            "the network was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
             *(description.prediction, start.prediction),
         )
     if description.prediction and description.edm != start.edm:
         log.warning(
-            "the UNet was trained on %s; this run trains it on %s (model.params.objective.params.path)",
+            "the network was trained on %s; this run trains it on %s (model.params.objective.params.path)",
             *(("EDM's levels", "other levels") if description.edm else ("other levels", "EDM's levels")),
         )
     split = checkpoint.read()
@@ -282,14 +283,15 @@ def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:
         where="model.params.ckpt_path",
         why=f"it holds: {', '.join(checkpoint.describe().parts) or 'no part of a model that is known here'}"
         + (f"; weights of their own are named by {', '.join(own)}" if own else ""),
-        fix="name a checkpoint that holds the UNet" + (f", or take the weights from it: {own[0]}=null" if own else ""),
+        fix="name a checkpoint that holds the denoising network"
+        + (f", or take the weights from it: {own[0]}=null" if own else ""),
     )
 
 
 def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
     return Fault(
         "MOD06",
-        f"the {' and the '.join(names)} got no weights; training would start from noise",
+        f"the {' and the '.join(parts[name].called(name) for name in names)} got no weights; training would start from noise",
         where=", ".join(parts[name].setting for name in names),
         why=why,
         fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "

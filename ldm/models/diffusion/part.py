@@ -1,5 +1,6 @@
 """One network of a model: how it is described, where it lies in a checkpoint, and what of it comes from elsewhere."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,12 @@ class Part:
         """The same network without memory for its parameters: nothing is read, no weights are drawn."""
         with meta_init():
             return self.build()
+
+    def called(self, name: str) -> str:
+        """What messages call this part, `name` among its model's: the denoising network by its class, `UNet`."""
+        kind: Any = admitted(self.recipe["target"])
+        made = kind if isinstance(kind, type) else inspect.signature(kind).return_annotation
+        return getattr(made, "__name__", name) if self.prefix == UNET else name
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -137,5 +137,7 @@ def test_a_run_on_other_levels_than_its_weights_is_told(tmp_path: Path, caplog: 
     write_safetensors(tmp_path / "x.safetensors", model("sd1").completed().state | SIGMAS)
     built = build_published(model("sd1"))
     with caplog.at_level(logging.WARNING):
-        start_networks({"UNet": built.part_recipes()["UNet"]}, Start(str(tmp_path / "x.safetensors"), prediction="v"))
+        start_networks(
+            {"network": built.part_recipes()["network"]}, Start(str(tmp_path / "x.safetensors"), prediction="v")
+        )
     assert "trained on EDM's levels; this run trains it on other levels" in caplog.text
