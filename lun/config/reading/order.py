@@ -83,6 +83,10 @@ class _Shipped:
             if self.rank[one.place] == self.rank[other.place] and one.place not in self.stands_on[other.place]:
                 yield one, other
 
+    def above(self, layer: Layer, among: Sequence[Layer]) -> list[Layer]:
+        """Those `among` which extend a layer, directly or not."""
+        return [other for other in among if layer.place in self.stands_on[other.place]]
+
     def below(self, *layers: Layer) -> Node:
         """What lies below layers of one rank: those of lower ranks, and what they stand on."""
         rank = self.rank[layers[0].place]
@@ -181,11 +185,19 @@ def _extended_by(layer: Layer, shipped: _Shipped) -> str:
 
 
 def _of_other_models(shipped: _Shipped) -> Iterator[Fault]:
-    """Presets that are not for the model that was named with them."""
-    models = [layer.file.stem for layer in shipped.layers if shipped.rank[layer.place] == MODEL]
-    for layer in shipped.layers:
+    """Presets that are not for the model that was named with them.
+
+    What one extends counts for it: a model is not those that it differs from, and a preset that says itself what it is
+    for answers for those that it is made of.
+    """
+    models = [layer for layer in shipped.layers if shipped.rank[layer.place] == MODEL]
+    named = [layer.file.stem for layer in models if not shipped.above(layer, models)]
+    speaking = [layer for layer in shipped.layers if preset_of(layer.file).fits]
+    for layer in speaking:
         preset = preset_of(layer.file)
-        if wrong := [model for model in models if preset.fits and model not in preset.fits]:
+        if shipped.above(layer, speaking):
+            continue
+        if wrong := [model for model in named if model not in preset.fits]:
             yield _does_not_fit(layer, preset, wrong[0])
 
 
