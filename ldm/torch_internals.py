@@ -47,6 +47,11 @@ def apply_to_tensors(module: nn.Module, function: Callable[[Tensor], Tensor]) ->
     module._apply(function)
 
 
+def ignore_moves(module: nn.Module) -> None:
+    """Let `to`, `cuda` and the like, of a module or of one around it, leave its tensors as they are."""
+    module._apply = lambda fn, recurse=True: module  # type: ignore[method-assign]
+
+
 def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
     """What `schedule.get_last_lr()` tells until its next step."""
     schedule._last_lr = list(rates)

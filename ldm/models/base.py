@@ -99,6 +99,7 @@ class TrainedModel(OptimizedModel):
     def begin(self, run: RunContext) -> None:
         """Take what `run` settled, before any network is built. Raises the `Fault` of `with_horizon`."""
         self.seed, self.learning_rate, self._resumed = run.seed, run.learning_rate, run.resumed
+        self.fused = run.fused
         if self.scheduler_config is not None:
             self.scheduler_config = with_horizon(self.scheduler_config, run.max_steps)
         self.training_rules = [rule.with_horizon(run.max_steps) for rule in self.training_rules]

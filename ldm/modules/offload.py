@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ldm.errors import Fault
+from ldm.torch_internals import ignore_moves
 
 
 def keep_in_main_memory(module: nn.Module, device: torch.device) -> None:
@@ -24,6 +25,8 @@ def keep_in_main_memory(module: nn.Module, device: torch.device) -> None:
             fix="leave the callback out",
         )
     homes = [_at_home(tensor.data, device) for tensor in held]
+    for tensor in held:
+        tensor.visits = device  # type: ignore[attr-defined]
 
     def arrive(*_: Any) -> None:
         for tensor, home in zip(held, homes, strict=True):
@@ -38,10 +41,21 @@ def keep_in_main_memory(module: nn.Module, device: torch.device) -> None:
     leave()
 
 
+def computes_on(module: nn.Module) -> torch.device:
+    """The device that a module's weights are on while it computes, wherever they lie otherwise."""
+    first = next(module.parameters())
+    return getattr(first, "visits", first.device)
+
+
+def stay_in_main_memory(module: nn.Module) -> None:
+    """Let what moves a whole model to a device leave the module's weights where they are."""
+    ignore_moves(module)
+
+
 def _at_home(tensor: Tensor, device: torch.device) -> Tensor:
     home = tensor.to("cpu", copy=True)
     return home.pin_memory() if device.type == "cuda" else home
 
 
 def _visiting(home: Tensor, device: torch.device) -> Tensor:
-    return home.to(device, non_blocking=True)
+    return home.to(device, non_blocking=True, copy=True)

@@ -1,6 +1,6 @@
 """A model's optimizer: what it trains, in which groups, at which rates, and how those move."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule
@@ -12,7 +12,7 @@ from ldm.errors import Fault
 from ldm.position import Position
 from ldm.training.adapters import adapter_rules
 from ldm.training.groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
-from ldm.training.optimizer_settings import Settings, apply_changes, require_same_kind, settings_of
+from ldm.training.optimizer_settings import Settings, apply_changes, keep_kernels, require_same_kind, settings_of
 from ldm.training.rules import WHERE, Rule
 from ldm.training.schedule import schedule_for, set_rates
 from ldm.util import Recipe, instantiate_from_config
@@ -43,6 +43,8 @@ class OptimizedModel(LightningModule):
         self.training_rules: list[Rule] = instantiate_from_config(training_config).rules if training_config else []
         self.learning_rate = 1e-4
         self.seed = 0
+        self.fused = False
+        self.when_settled: list[Callable[[Any], None]] = []
         self._decision = NOTHING_DECIDED
         self._settings: list[Settings] = []
         self._stored_settings: list[Settings] = []
@@ -65,6 +67,8 @@ class OptimizedModel(LightningModule):
     def settle_training(self) -> None:
         """Add adapters and freeze what does not train: once, when weights are read and before anything is sharded."""
         self._decision = self.decide_training(self.trainable_networks())
+        for then in self.when_settled:
+            then(self)
 
     def decide_training(self, networks: Mapping[str, nn.Module]) -> Decision:
         """Add adapters to networks, which may be without memory, decide what of them trains, and let that train.
@@ -116,7 +120,9 @@ class OptimizedModel(LightningModule):
         rule that it does not have.
         """
         given = [group.for_optimizer(self.learning_rate) for group in groups]
-        optimizer = instantiate_from_config(self.optimizer_config, given, lr=self.learning_rate)
+        kernel = {"fused": True} if self.fused else {}
+        optimizer = instantiate_from_config(self.optimizer_config, given, lr=self.learning_rate, **kernel)
+        keep_kernels(optimizer)
         require_settings([one.settings for one in groups], optimizer.defaults, self.optimizer_config["target"])
         names = {id(weight): name for name, weight in self.optimized_weights().items()}
         self._settings.append(settings_of(optimizer, names))

@@ -11,6 +11,9 @@ Settings = dict[str, Any]
 """`optimizer`: its import path; `groups`: what the config gives each group (learning rate, betas, ...); `sizes`: how
 many parameters each group holds; `names`: of those parameters, empty where they have none."""
 
+KERNELS = ("fused", "foreach", "capturable")
+"""Which kernels step an optimizer is a matter of this start, not of what was stored."""
+
 PLAIN = (bool, int, float, str, tuple, list)
 
 
@@ -30,6 +33,17 @@ def settings_of(optimizer: Optimizer, names: Mapping[int, str]) -> Settings:
         "sizes": [len(group["params"]) for group in _groups(optimizer)],
         "names": [[names.get(id(weight), "") for weight in group["params"]] for group in _groups(optimizer)],
     }
+
+
+def keep_kernels(optimizer: Optimizer) -> None:
+    """Let loading a state leave `KERNELS` as they are; where the state's tensors have to lie follows from them."""
+
+    def keep(optimizer: Optimizer, stored: dict[str, Any]) -> dict[str, Any]:
+        pairs = zip(stored["param_groups"], _groups(optimizer), strict=False)  # another number is refused after this
+        groups = [group | {name: own[name] for name in KERNELS if name in own} for group, own in pairs]
+        return stored | {"param_groups": [*groups, *stored["param_groups"][len(groups) :]]}
+
+    optimizer.register_load_state_dict_pre_hook(keep)
 
 
 def require_same_kind(stored: Sequence[Settings], now: Sequence[Settings]) -> None:

@@ -57,6 +57,7 @@ def lines(forecast: Forecast) -> list[str]:
     """The forecast in words."""
     fixed = {"weights": forecast.weights, "gradients": forecast.gradients, "optimizer": forecast.optimizer}
     parts = {"step": forecast.step, "optimizer's update": forecast.update, "samples": forecast.samples}
+    parts |= {"filling caches": forecast.caches} if forecast.caches else {}
     return [
         f"peak     {gib(forecast.peak)} GiB on the card",
         "stays    " + " + ".join(f"{name} {gib(size)}" for name, size in fixed.items()),

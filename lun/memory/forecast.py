@@ -23,12 +23,17 @@ from ldm.models.diffusion.preview import previewing
 from ldm.modules.meta_init import give_memory
 from ldm.modules.rounding import rounded_step
 from ldm.torch_internals import DataDependentOutputException, FakeTensorMode
-from ldm.util import instantiate_from_config
+from ldm.util import Recipe, instantiate_from_config
+from lun.callbacks.offload_frozen import offload
+from lun.data.cache.cache_settings import Cache
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
+from lun.memory.elsewhere import fill_caches, moments_of, offloads, on_the_card
 from lun.memory.live import LiveBytes
 from lun.run.build_model import build_model
+from lun.strategies.combinations import strategy_kind
+from lun.strategies.fused import steps_fused
 from lun.strategies.half import RoundedWeights
 from lun.strategies.precision import policy_of
 
@@ -37,6 +42,7 @@ from lun.strategies.precision import policy_of
 class Forecast:
     """Bytes on the accelerator: what is there all the time, and the peak of each part of a run.
 
+    caches   filling the caches ahead of training, the text encoder there too; 0 without
     step     encoding, forward and backward pass
     update   the optimizer's step
     samples  pictures of the image logger
@@ -50,20 +56,25 @@ class Forecast:
     update: int
     samples: int
     average: int
+    caches: int = 0
 
     @property
     def peak(self) -> int:
-        return max(self.step, self.update, self.samples)
+        return max(self.step, self.update, self.samples, self.caches)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is put on the card: how many pictures at once, of which sides in pixels, and samples drawn at once."""
+    """What is put on the card: how many pictures at once, of which sides in pixels, and samples drawn at once; whether
+    pictures come as cached moments, and captions as cached states.
+    """
 
     batch: int
     height: int
     width: int
     samples: int
+    cached: bool = False
+    cached_text: bool = False
 
 
 def forecast(config: Mapping[str, Any]) -> Forecast:
@@ -81,10 +92,14 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         build(model)
         precision.convert_module(model)
+        if offloads(config):
+            offload(model, torch.device("cpu"))
         live = stack.enter_context(LiveBytes())
-        weights = [*model.parameters(), *model.buffers()]
-        live.adopt(weights)
-        return Rehearsal(model, live, precision, load_of(config)).run(sizes_of(weights))
+        live.adopt(on_the_card(model))
+        load = load_of(config)
+        caches = fill_caches(model, live, load) if load.cached else 0
+        optimizer = with_its_kernel(model.optimizer_config, trainer)
+        return Rehearsal(model, live, precision, load, optimizer).run(sizes_of(on_the_card(model)), caches)
 
 
 def build(model: DDPM) -> None:
@@ -108,22 +123,24 @@ def load_of(config: Mapping[str, Any]) -> Load:
     samples = ((callbacks.get("image_logger") or {}).get("params") or {}).get("max_images", 4)
     shown = 0 if callbacks.get("image_logger") is None else samples
     side = max(resolutions)
-    return Load(data.get("batch_size", 1), side, side, shown)
+    cache = Cache.read(data.get("cache"))
+    return Load(data.get("batch_size", 1), side, side, shown, cache is not None, cache is not None and cache.text)
 
 
 class Rehearsal:
     """Two steps and the pictures between them, on fake tensors."""
 
-    def __init__(self, model: DDPM, live: LiveBytes, precision: Precision, load: Load) -> None:
+    def __init__(self, model: DDPM, live: LiveBytes, precision: Precision, load: Load, optimizer: Recipe) -> None:
         self.model = model
+        self.optimizer_config = optimizer
         self.live = live
         self.load = load
         self.precision = precision
 
-    def run(self, weights: int) -> Forecast:
+    def run(self, weights: int, caches: int) -> Forecast:
         """In the order of training: gradients are freed as soon as the optimizer has used them."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
-        optimizer = optimizer_of(self.model)
+        optimizer = optimizer_of(self.model, self.optimizer_config)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
@@ -138,7 +155,7 @@ class Rehearsal:
             peaks["samples"] = peak()
         states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
         average = copies_of_average(self.model, is_schedule_free(optimizer)) * sum(4 * p.numel() for p in trained)
-        return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, **peaks)
+        return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, caches=caches, **peaks)
 
     def step(self) -> None:
         model, count = self.model, self.load.batch
@@ -155,7 +172,7 @@ class Rehearsal:
         try:
             step(optimizer)
         except DataDependentOutputException:
-            optimizer = ByShape(trained, self.model.optimizer_config)
+            optimizer = ByShape(trained, self.optimizer_config)
             step(optimizer)
         return optimizer
 
@@ -175,8 +192,11 @@ class Rehearsal:
 
     def batch(self) -> dict[str, Any]:
         load = self.load
-        image = torch.empty(load.batch, load.height, load.width, 3)
-        batch = {self.model.first_stage_key: image, "caption": [""] * load.batch, "slot": list(range(load.batch))}
+        batch: dict[str, Any] = {"caption": [""] * load.batch, "slot": list(range(load.batch))}
+        if load.cached:
+            batch["moments"] = moments_of(self.model, load.batch, load)
+        else:
+            batch[self.model.first_stage_key] = torch.empty(load.batch, load.height, load.width, 3)
         if getattr(self.model, "mask", None):  # drawn by looking at values, so it is given
             pixels = self.model.first_stage_model.downsampling
             batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
@@ -194,13 +214,20 @@ def copies_of_average(model: DDPM, schedule_free: bool) -> int:
     return sum(track.copies for track in tracks.values())
 
 
-def optimizer_of(model: DDPM) -> torch.optim.Optimizer:
-    """The optimizer of the configuration as it would be on CUDA, or one that takes the same memory."""
+def with_its_kernel(optimizer: Recipe, trainer: Mapping[str, Any]) -> Recipe:
+    """The recipe as a run on CUDA builds it."""
+    policy, strategy = policy_of(trainer.get("precision")), strategy_kind(trainer.get("strategy"))
+    fused = {"fused": True} if steps_fused(optimizer, "cuda", strategy, policy.name) else {}
+    return {**optimizer, "params": {**(optimizer.get("params") or {}), **fused}}
+
+
+def optimizer_of(model: DDPM, recipe: Recipe) -> torch.optim.Optimizer:
+    """The optimizer of the recipe as it would be on CUDA, or one that takes the same memory."""
     groups = [group.for_optimizer(model.learning_rate) for group in model.trained_groups()]
-    target = str(model.optimizer_config["target"])
+    target = str(recipe["target"])
     if stands_for(target):
         return EightBit(groups, target)
-    optimizer: torch.optim.Optimizer = instantiate_from_config(model.optimizer_config, groups, lr=model.learning_rate)
+    optimizer: torch.optim.Optimizer = instantiate_from_config(recipe, groups, lr=model.learning_rate)
     update_all_at_once(optimizer)
     if is_schedule_free(optimizer):
         cast(Any, optimizer).train()

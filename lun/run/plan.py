@@ -17,7 +17,9 @@ from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
 from lun.run.rate import describe_rate, rate_of
 from lun.run.settings import Settings
+from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import device_of
+from lun.strategies.fused import steps_fused
 from lun.strategies.precision import policy_of
 
 T = TypeVar("T")
@@ -77,7 +79,8 @@ class Plan:
         yield "data", f"{self._data()}: {self.amounts.describe_data() if self.amounts else UNKNOWN}"
         yield "model", str(model["target"]).rpartition(".")[2] + ": " + (describe_parts(parts) if parts else UNKNOWN)
         yield "device", _known(lambda: describe_device(trainer, self.amounts)) or UNKNOWN
-        yield "optim", describe_optimizer(optimizer)
+        kernel = ", fused" if _known(lambda: is_fused(optimizer, trainer)) else ""
+        yield "optim", describe_optimizer(optimizer) + kernel
         for group in planned.groups:
             yield "trains", group.described(self.model.learning_rate if self.model and self.amounts else None)
         if parts:
@@ -123,6 +126,12 @@ def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:
     strategy: Any = trainer.get("strategy") or "auto"
     named = strategy["target"] if is_recipe(strategy) else strategy
     return f"{count} x {kind}{name}, {policy.name}{half}" + ("" if named == "auto" else f", strategy {named}")
+
+
+def is_fused(optimizer: Recipe, trainer: Mapping[str, Any]) -> bool:
+    """Whether the run lets an optimizer whose settings do not say so step all tensors by one kernel."""
+    precision = policy_of(trainer.get("precision")).name
+    return steps_fused(optimizer, device_of(trainer), strategy_kind(trainer.get("strategy")), precision)
 
 
 def describe_optimizer(recipe: Recipe) -> str:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.models.run_context import RunContext
+from ldm.training.optimized import ADAMW
 from ldm.training.rules import recipe_with_horizon
 from ldm.training.schedule import with_horizon
 from lun.data.order.position_sampler import Window
 from lun.run.length import Length
 from lun.run.rate import rate_of, scaled_rate
 from lun.strategies.execution import Execution
+from lun.strategies.fused import steps_fused
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,12 @@ class ResolvedRun:
 
     def context(self, resumed: bool) -> RunContext:
         """The part of it that the model takes."""
-        trainer = self.execution.settings
-        return RunContext(self.seed, self.learning_rate, self.length.max_steps, resumed, trainer)
+        execution = self.execution
+        optimizer = self.config["model"].get("params", {}).get("optimizer_config") or ADAMW
+        fused = steps_fused(optimizer, execution.device, execution.kind, execution.precision.name)
+        return RunContext(
+            self.seed, self.learning_rate, self.length.max_steps, resumed, fused, trainer=execution.settings
+        )
 
 
 def window_of(execution: Execution, batch_size: int) -> Window:

@@ -41,8 +41,6 @@ from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
-from lun.run.what_trains import FILE as WHAT_TRAINS
-from lun.run.what_trains import what_trains
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
@@ -52,6 +50,8 @@ from lun.run_dir.ranks import process_rank
 from lun.run_dir.resume import Resume
 from lun.run_dir.run_json import RunRecord, program_commit, versions
 from lun.run_dir.run_weights import with_named_checkpoints
+from lun.run_dir.what_trains import FILE as WHAT_TRAINS
+from lun.run_dir.what_trains import what_trains
 from lun.strategies.execution import device_of, settle_execution
 
 log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,6 +27,11 @@ class Mixed(MixedPrecision):
         if self.frozen_half:
             frozen_to(module, half)
         return module
+
+    def clip_gradients(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+        """Lightning refuses fused optimizers in any mixed precision; without a scaler their gradients are plain."""
+        clip = super().clip_gradients if self.scaler else partial(Precision.clip_gradients, self)
+        clip(optimizer, *args, **kwargs)
 
 
 class RoundedWeights(Precision):

@@ -39,7 +39,7 @@ def fits(preset: Preset, model: str) -> bool:
     return not preset.fits or model in preset.fits
 
 
-RULED = [preset for preset in PRESETS.values() if rules_of(preset.name)]
+RULED = [preset for preset in PRESETS.values() if rules_of(*preset.fits[:1] or ["sd15"], preset.name)]
 CASES = [(preset.name, model) for preset in RULED for model in (*UNETS, *MMDITS) if fits(preset, model)]
 
 

@@ -87,7 +87,7 @@ class DDPM(LearnsObjective, DrawsPictures):
 
     def part_recipes(self) -> dict[str, Part]:
         """What `configure_model` builds: {name in messages: part}."""
-        return {"UNet": Part("model.params.unet_config", self.unet_config, "model.diffusion_model.", "unet")}
+        return {"network": Part("model.params.unet_config", self.unet_config, "model.diffusion_model.", "unet")}
 
     def configure_model(self) -> None:
         """Build the networks and read their weights, once; here and not before, so that a strategy can shard them."""
@@ -122,7 +122,7 @@ class DDPM(LearnsObjective, DrawsPictures):
 
     def assign(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`."""
-        self.model = DiffusionWrapper(networks["UNet"])
+        self.model = DiffusionWrapper(networks["network"])
 
     def trainable_networks(self) -> dict[str, nn.Module]:
         assert self.model is not None

@@ -44,6 +44,6 @@ def networks_of(model: DDPM) -> dict[str, nn.Module]:
 
 
 def networks_on_meta(model: DDPM) -> dict[str, nn.Module]:
-    """The denoising network and the first stage that `model` would build, without memory and without reading weights."""
+    """The denoising network and the first stage that `model` would build, without memory; nothing is read."""
     parts = {name: part for name, part in model.part_recipes().items() if name != "text encoder"}
     return {name: part.build_on_meta() for name, part in parts.items()}

@@ -289,9 +289,10 @@ def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:
 
 
 def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
+    called = " and the ".join(parts[name].called(name) for name in names)
     return Fault(
         "MOD06",
-        f"the {' and the '.join(parts[name].called(name) for name in names)} got no weights; training would start from noise",
+        f"the {called} got no weights; training would start from noise",
         where=", ".join(parts[name].setting for name in names),
         why=why,
         fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "

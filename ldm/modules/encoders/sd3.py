@@ -37,6 +37,7 @@ from ldm.modules.encoders.t5 import T5Text, vocabulary_folder
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import WHERE, CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.modules.offload import computes_on
 
 SD3 = "stabilityai/stable-diffusion-3.5-medium"
 PLACES = 77
@@ -145,6 +146,11 @@ class SD3Conditioner(nn.Module):
         """Nothing: the vectors come from what lies beyond the states that are read."""
         return []
 
+    def computing_parts(self) -> tuple[nn.Module, ...]:
+        """The modules whose forward passes make up this one's: both CLIPs as they are, T5 block by block."""
+        t5 = self.t5xxl.computing_parts() if self.t5xxl is not None else ()
+        return (*(clip for clip in (self.clip_l, self.clip_g) if clip is not None), *t5)
+
     def shares(self) -> dict[str, list[EncoderSlice]]:
         """{setting of an encoder: where in the conditioning lies what it gives}."""
         rows = slice(0, self.rows[0])
@@ -179,8 +185,9 @@ class SD3Conditioner(nn.Module):
         if encoder is not None:
             states, vector = encoder(captions)
             return states, vector
-        like, count = next(self.parameters()), len(captions)
-        return like.new_zeros(count, self.rows[0], self.widths[place]), like.new_zeros(count, self.vectors[place])
+        like, device, count = next(self.parameters()), computes_on(self), len(captions)
+        states = like.new_zeros(count, self.rows[0], self.widths[place], device=device)
+        return states, like.new_zeros(count, self.vectors[place], device=device)
 
     def _of_t5(self, captions: list[str], states: Tensor) -> Tensor:
         if self.t5xxl is None:

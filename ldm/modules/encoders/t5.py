@@ -15,6 +15,7 @@ from ldm.files.hub import hub_folder
 from ldm.files.state import State
 from ldm.keys.text_encoders import T5_EMBEDDED, T5_SHARED
 from ldm.modules.encoders.chunks import LengthReport, require_length
+from ldm.modules.offload import computes_on
 
 T5_XXL = {
     "d_model": 4096,
@@ -42,7 +43,7 @@ _FETCH = (
 class T5Tokens:
     """Captions to tokens: the end cut off or filled up to `max_length`, the mark of the end within it.
 
-    The vocabulary is read when the first caption comes, so that memory can be reckoned without it.
+    The vocabulary is read when the first caption comes that has words, so that memory can be reckoned without it.
 
     name    folder or hub id of a pipeline or of a tokenizer
     rows    of the network's embedding
@@ -56,6 +57,8 @@ class T5Tokens:
 
     def __call__(self, captions: Sequence[str]) -> Tensor:
         """(b, max_length) int64."""
+        if not any(captions):
+            return torch.tensor([END] + [PADDING] * (self.max_length - 1)).expand(len(captions), -1)
         if not self.report.done:
             ids = self.tokenizer(list(captions), add_special_tokens=False, verbose=False).input_ids
             self.report.see([len(row) for row in ids])
@@ -127,11 +130,16 @@ class T5Text(nn.Module):
 
     def forward(self, captions: Sequence[str]) -> Tensor:
         """(b, max_length, width), in the precision of the weights."""
-        device = self.transformer.device
+        device = computes_on(self.transformer)
         in_half = torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) == torch.float16
         with torch.autocast(device.type, enabled=False if in_half else torch.is_autocast_enabled(device.type)):
             states: Tensor = self.transformer(self.tokens(captions).to(device)).last_hidden_state
         return states
+
+    def computing_parts(self) -> tuple[nn.Module, ...]:
+        """The modules whose forward passes make up this one's; each block alone is small."""
+        encoder = self.transformer.encoder
+        return (self.transformer.shared, *encoder.block, encoder.final_layer_norm)
 
     def to_disk(self, state: State) -> State:
         """transformers' names with the table of tokens once, `transformer.shared.weight`."""

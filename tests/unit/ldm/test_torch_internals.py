@@ -10,6 +10,7 @@ from ldm.torch_internals import (
     apply_to_tensors,
     as_a_plain_tensor,
     identity_of,
+    ignore_moves,
     scales_inside_its_step,
     set_last_rates,
     tensor_without_memory,
@@ -99,3 +100,10 @@ def test_a_fused_adam_scales_inside_its_step_and_another_does_not() -> None:
 
 def test_leaves_of_nested_structures_are_found_in_order() -> None:
     assert tree_leaves({"a": [1, (2, 3)], "b": 4}) == [1, 2, 3, 4]
+
+
+def test_a_module_that_ignores_moves_stays_while_its_neighbour_is_moved() -> None:
+    pair = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    ignore_moves(pair[0])
+    pair.to("meta")
+    assert [layer.weight.device.type for layer in pair] == ["cpu", "meta"]

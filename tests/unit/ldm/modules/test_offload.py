@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.modules import offload
-from ldm.modules.offload import keep_in_main_memory
+from ldm.modules.offload import computes_on, keep_in_main_memory, stay_in_main_memory
 
 CPU = torch.device("cpu")
 
@@ -53,3 +53,13 @@ def test_weights_that_are_spread_over_ranks_are_refused() -> None:
     network.weight.ds_id = 0  # type: ignore[assignment]
     with pytest.raises(Fault, match="OffloadFrozen"):
         keep_in_main_memory(network, CPU)
+
+
+def test_a_module_that_stays_is_not_moved_with_the_model_around_it() -> None:
+    model = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    stay_in_main_memory(model[0])
+    model.to("meta")
+    assert [part.weight.device.type for part in model] == ["cpu", "meta"]
+    assert computes_on(model[0]) == CPU
+    keep_in_main_memory(model[0], torch.device("meta"))
+    assert computes_on(model[0]) == torch.device("meta") and model[0].weight.device == CPU

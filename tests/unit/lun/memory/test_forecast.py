@@ -11,6 +11,7 @@ from support.models import CONFIG
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.profiles import TrailingMean
 from ldm.errors import Fault
+from ldm.util import instantiate_from_config
 from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
@@ -39,12 +40,66 @@ def told_of(settings: dict[str, Any]) -> Forecast:
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true", FROZEN_HALF])
-def test_tensors_without_memory_take_what_real_ones_do(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = told_of(config(precision=precision))
+def adapted(elsewhere: bool = False, **trainer: Any) -> dict[str, Any]:
+    """LoRA beside all of the UNet's attention, whose blocks compute their activations twice; `elsewhere`: with caches,
+    and frozen parts in main memory.
+    """
+    found = config(**trainer)
+    kind = {"target": "ldm.adapters.LoRA", "params": {"rank": 2}}
+    rules = {"attention": {"match": "unet.*attn*", "kind": kind}}
+    params = found["model"]["params"]
+    params |= {"adapter_config": {"target": "ldm.adapters.Adapters", "params": {"rules": rules}}}
+    params |= {"cond_stage_trainable": False}
+    params["unet_config"]["params"] |= {"gradient_checkpointing": True}
+    if elsewhere:
+        found["data"]["params"]["cache"] = True
+        found["lightning"]["callbacks"]["offload"] = {"target": "lun.callbacks.OffloadFrozen"}
+    return found
+
+
+MEASURED = {
+    "32-true": config(precision="32-true"),
+    "bf16-mixed": config(precision="bf16-mixed"),
+    "bf16-true": config(precision="bf16-true"),
+    "frozen half": config(precision=FROZEN_HALF),
+    "adapters": adapted(precision="bf16-true"),
+    "adapters alone on the card": adapted(elsewhere=True, precision=FROZEN_HALF),
+}
+
+
+@pytest.mark.parametrize("settings", MEASURED.values(), ids=MEASURED)
+def test_tensors_without_memory_take_what_real_ones_do(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = told_of(settings)
     monkeypatch.setattr(module, "FakeTensorMode", lambda **_: nullcontext())
     torch.manual_seed(0)
-    assert forecast(config(precision=precision)) == told
+    assert forecast(settings) == told
+
+
+def test_adapters_in_half_precision_take_four_bytes_and_have_gradients_and_moments_alone() -> None:
+    told = told_of(MEASURED["adapters"])
+    model = instantiate_from_config(MEASURED["adapters"]["model"])
+    (group,) = model.training_plan().groups
+    assert told.gradients == told.average == 4 * group.size
+    assert abs(told.optimizer - 8 * group.size) <= 4 * len(group.parameters) + 8  # and a step count each
+    frozen = sum(part.parameters for part in model.training_plan().parts) - group.size
+    assert abs(told.weights - 2 * frozen - 4 * group.size) < 20_000  # the tables of the noise schedule
+
+
+def test_what_lies_in_main_memory_is_on_the_card_while_it_computes_alone() -> None:
+    here, away = told_of(adapted(precision=FROZEN_HALF)), told_of(MEASURED["adapters alone on the card"])
+    network = instantiate_from_config(adapted()["model"]).training_plan().parts[0]
+    assert abs(away.weights - 2 * network.parameters - 2 * network.trained) < 20_000
+    assert away.weights < away.caches and here.caches == 0
+    assert away.step < here.step and away.samples > away.weights
+
+
+@pytest.mark.parametrize(("precision", "fused"), [("bf16-mixed", True), ("16-mixed", False)])
+def test_adam_is_fused_in_the_forecast_where_a_run_on_cuda_fuses_it(precision: str, fused: bool) -> None:
+    assert module.with_its_kernel({"target": "torch.optim.AdamW"}, {"precision": precision})["params"] == (
+        {"fused": True} if fused else {}
+    )
 
 
 def test_adam_in_fp32_keeps_two_numbers_a_weight_and_the_average_one_in_main_memory() -> None:

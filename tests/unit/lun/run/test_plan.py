@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.models import tiny_config
 from support.runs import TINY
+from support.sd3 import TINY as MMDIT
 
 from ldm.errors import Fault
 from ldm.models.model_parts import PartSize
@@ -69,6 +70,14 @@ def test_the_optimizer_is_told_with_its_settings() -> None:
     assert describe_optimizer(recipe) == "torch.optim.AdamW, betas [0.9, 0.99], fused True"
 
 
+def test_the_plan_says_where_the_optimizer_is_fused_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
+    told = [next(line for line in Plan(settings, 0).lines() if line.startswith("optim"))]
+    monkeypatch.setattr("lun.run.plan.device_of", lambda trainer: "cuda")
+    told += [next(line for line in Plan(settings, 0).lines() if line.startswith("optim"))]
+    assert not told[0].endswith(", fused") and told[1] == told[0] + ", fused"
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
@@ -99,6 +108,28 @@ def test_memory_is_that_of_the_forecast(precision: str) -> None:
     for name, size in (("weights", found.weights), ("gradients", found.gradients), ("optimizer", found.optimizer)):
         (number,) = (word for word in told.replace("(", "+ ").split("+ ") if word.startswith(name))
         assert float(number.split()[1].rstrip(");")) == pytest.approx(size, rel=0.05)
+
+
+def test_adapters_count_as_what_they_are_in_half_precision_too() -> None:
+    """They stay in float32 over weights in bfloat16, as do their gradients."""
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
+    rules = {"all": {"match": "unet.*attn*", "kind": {"target": "ldm.adapters.LoRA", "params": {"rank": 2}}}}
+    adapted = {"adapter_config": {"target": "ldm.adapters.Adapters", "params": {"rules": rules}}}
+    settings.config["model"]["params"] |= adapted | {"cond_stage_trainable": False}
+    network, *others = Plan(settings, 0).training_plan().parts
+    assert network.trained == network.precise > 0 and not any(part.precise for part in others)
+    told = describe_memory([network], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"}, unit=1)
+    frozen = network.parameters - network.trained
+    assert f"(weights {2 * frozen + 4 * network.trained}.00 + gradients {4 * network.trained}.00" in told
+
+
+def test_the_network_is_called_by_its_own_name() -> None:
+    settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
+    params = {**MMDIT, "from_scratch": True}
+    settings.config["model"]["params"]["unet_config"] = {"target": "ldm.modules.networks.mmdit.MMDiT", "params": params}
+    assert describe_parts(Plan(settings, 0).training_plan().parts).startswith(
+        "MMDiT 0.03 M (0.03 M trained) · first stage"
+    )
 
 
 def test_what_is_not_known_is_no_number() -> None:

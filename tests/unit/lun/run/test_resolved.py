@@ -1,7 +1,7 @@
 """What a start settles once: a value that nothing changes afterwards."""
 
 from copy import deepcopy
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
@@ -9,9 +9,10 @@ import pytest
 from lun.run.length import Length
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.strategies.execution import Execution, Ranks
+from lun.strategies.precision import Fp32
 
 TRAINER = {"accumulate_grad_batches": 3}
-EXECUTION = Execution(TRAINER, "auto", None, "cpu", Ranks(count=2, own=1))
+EXECUTION = Execution(TRAINER, "auto", Fp32(), "cpu", Ranks(count=2, own=1))
 CONFIG: dict[str, Any] = {
     "model": {
         "base_learning_rate": 1e-5,
@@ -50,6 +51,13 @@ def test_the_model_is_told_what_was_settled() -> None:
     context = settled().context(resumed=True)
     assert (context.seed, context.max_steps, context.resumed, context.trainer) == (7, 900, True, TRAINER)
     assert context.learning_rate == pytest.approx(1e-5 * 24)
+
+
+@pytest.mark.parametrize(("device", "fused"), [("cpu", False), ("cuda", True)])
+def test_the_default_optimizer_is_fused_on_cuda(device: str, fused: bool) -> None:
+    execution = replace(EXECUTION, device=device)
+    settled = resolve(CONFIG, execution, window_of(execution, batch_size=4), Length(900, 100), seed=7)
+    assert settled.context(resumed=False).fused is fused
 
 
 @pytest.mark.parametrize("name", ["seed", "learning_rate", "config"])

@@ -1,4 +1,4 @@
-"""What of a model is kept in half precision."""
+"""What of a model is kept in half precision, and clipping in mixed precision."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from support.adapted import adapted
 from torch import nn
 
 from lun.strategies.half import Mixed, RoundedWeights
+from lun.strategies.precision import Bf16Mixed
 
 
 def network() -> nn.Sequential:
@@ -31,3 +32,11 @@ def test_adapters_stay_precise_also_where_they_are_frozen(plugin: Mixed, overflo
     assert kept["0.adapter.down"] == kept["0.adapter.up"] == torch.float32
     assert kept["0.weight"] == (torch.float16 if plugin.precision == "16-mixed" else torch.bfloat16)
     assert kept["1.weight"] == overflowing
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_gradients_that_nothing_scaled_are_clipped_whatever_steps_them(fused: bool) -> None:
+    weight = torch.nn.Parameter(torch.zeros(4))
+    weight.grad = torch.ones(4)
+    Bf16Mixed().plugin("cpu").clip_gradients(torch.optim.AdamW([weight], fused=fused), clip_val=1.0)
+    torch.testing.assert_close(weight.grad, torch.full((4,), 0.5))

@@ -96,3 +96,9 @@ def test_the_published_encoder_has_its_size() -> None:
     assert sum(parameter.numel() for parameter in text.parameters()) == 4_762_310_656
     assert (len(text.state_dict()), len(text.to_disk(text.state_dict()))) == (220, 219)
     assert text.width == T5_XXL["d_model"]
+
+
+def test_no_vocabulary_is_needed_for_captions_without_words() -> None:
+    assert torch.equal(
+        T5Tokens("stabilityai/no-such-model", 6, PIECES)(["", ""]), T5Tokens(FOLDER, 6, PIECES)(["", "a"])[[0, 0]]
+    )
