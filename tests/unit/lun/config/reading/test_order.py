@@ -106,6 +106,7 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]
     [
         (("sd15", "sdxl"), "sd15 and sdxl cannot be used together"),
         (("sd15", "24gb-sdxl"), "24gb-sdxl is not for sd15"),
+        (("sdxl", "4gb-lora"), "8gb-lora, 24gb-sdxl"),
         (("sd35-medium", "8gb"), "8gb is not for sd35-medium"),
         (("sdxl", "24gb"), "min-snr, offset-noise, outer-convolutions, xl-16-channels, 24gb-sdxl"),
         (("bf16", "fp16"), "a single setting goes over everything: lightning.trainer.precision.target=..."),
@@ -136,7 +137,7 @@ def test_a_model_has_the_last_word_on_the_option_that_it_extends() -> None:
 
 
 def test_what_a_preset_is_for_it_says_itself_whatever_it_is_made_of() -> None:
-    for names in (("sdxl-inpainting", "24gb-sdxl"), ("sd35-medium", "latent-cache")):
+    for names in (("sdxl-inpainting", "24gb-sdxl"), ("sd35-medium", "12gb-lora")):
         assert isinstance(outcome(names), dict)
 
 
