@@ -124,7 +124,9 @@ def load_of(config: Mapping[str, Any]) -> Load:
     shown = 0 if callbacks.get("image_logger") is None else samples
     side = max(resolutions)
     cache = Cache.read(data.get("cache"))
-    return Load(data.get("batch_size", 1), side, side, shown, cache is not None, cache is not None and cache.text)
+    return Load(
+        data.get("batch_size", 1), side, side, shown, cache is not None, cache is not None and cache.text is not False
+    )
 
 
 class Rehearsal:

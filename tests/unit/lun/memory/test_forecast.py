@@ -188,6 +188,15 @@ def test_the_words_name_the_largest() -> None:
     assert shown[1] == "stays    weights 1.0 + gradients 1.0 + optimizer 2.0"
 
 
+@pytest.mark.parametrize(
+    ("cache", "told"),
+    [(None, (False, False)), (True, (True, True)), ({"text": None}, (True, True)), ({"text": False}, (True, False))],
+)
+def test_captions_are_cached_with_pictures_unless_that_is_refused(cache: Any, told: tuple[bool, bool]) -> None:
+    load = load_of({"data": {"params": {"train": {}, "cache": cache}}})
+    assert (load.cached, load.cached_text) == told
+
+
 def test_of_several_sets_the_largest_size_counts() -> None:
     sets = {"a": {"params": {"size": 256}}, "b": {"params": {"size": 768}}, "off": None}
     assert load_of({"data": {"params": {"train": {"sets": sets}}}}).height == 768
