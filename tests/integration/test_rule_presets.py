@@ -39,7 +39,16 @@ def fits(preset: Preset, model: str) -> bool:
     return not preset.fits or model in preset.fits
 
 
-RULED = [preset for preset in PRESETS.values() if rules_of(*preset.fits[:1] or ["sd15"], preset.name)]
+def is_of_the_network(preset: Preset) -> bool:
+    """Whether a preset has rules, and all of them are for the denoising network; words and weightings are others'."""
+    recipes = rules_of(*preset.fits[:1] or ["sd15"], preset.name).values()
+    rules = [rule for recipe in recipes for rule in (recipe["params"].get("rules") or {"": {}}).values()]
+    matches = [match for rule in rules for match in [rule.get("match", "")]]
+    flat = [one for match in matches for one in (match if isinstance(match, list) else [match])]
+    return bool(flat) and all(one.startswith(("unet.", "*")) for one in flat)
+
+
+RULED = [preset for preset in PRESETS.values() if is_of_the_network(preset)]
 CASES = [(preset.name, model) for preset in RULED for model in (*UNETS, *MMDITS) if fits(preset, model)]
 
 
