@@ -100,7 +100,7 @@ def read_outline(path: str | Path) -> Content:
     """The same without reading weights: every tensor is on the meta device. Costs well under a second."""
     path = Path(path)
     if path.is_file() and sniff(path) == "safetensors":
-        with _safetensors_faults(path), safe_open(path, framework="pt") as file:
+        with _safetensors_faults(path), safe_open(path, framework="np") as file:  # torch would map all of it at once
             shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118, it is no mapping
             named = {key: torch.empty(shape, device="meta") for key, shape in shapes.items()}
             return Content(_named(named, path), _header_text(path))
@@ -121,6 +121,11 @@ def _safetensors_faults(path: Path) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise Fault("MOD02", f"{path} is not a whole checkpoint", why=str(error)) from error
+    except RuntimeError as error:
+        if "mmap" not in str(error):
+            raise
+        why = f"it has {readable_size(path.stat().st_size)}, more than memory and swap together"
+        raise Fault("MOD02", f"{path} does not fit into memory", why=why, fix="add swap, or memory") from error
 
 
 def warn_of_another_hash(path: Path) -> None:
@@ -172,7 +177,7 @@ def _is_stored(tensor: Tensor) -> bool:
 
 def _header_text(path: Path) -> Mapping[str, str]:
     require_ordinary(path)
-    with _safetensors_faults(path), safe_open(path, framework="pt") as file:
+    with _safetensors_faults(path), safe_open(path, framework="np") as file:
         return file.metadata() or {}
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ldm.errors import Fault
-from ldm.files.read import read_state_dict
+from ldm.files.read import read_outline, read_state_dict
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([1, 2])}
 
@@ -144,3 +144,22 @@ def test_a_checkpoint_whose_notes_are_of_other_types_is_refused(tmp_path: Path, 
     torch.save(whole | odd, tmp_path / "odd.ckpt")
     with pytest.raises(Fault, match="MOD02"):
         read_state_dict(tmp_path / "odd.ckpt")
+
+
+def test_a_file_larger_than_memory_is_looked_at_and_refused_in_words_where_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its header is read without mapping what lies behind it; what torch says of a map that is refused is caught."""
+    path = tmp_path / "large.safetensors"
+    size = 1 << 42
+    header = f'{{"weight":{{"dtype":"F32","shape":[{size // 4}],"data_offsets":[0,{size}]}}}}'.encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + size)  # takes no room
+    assert list(read_outline(path).state) == ["weight"]
+
+    def refused(_: object) -> None:
+        raise RuntimeError(f"unable to mmap {size} bytes from file: Cannot allocate memory (12)")
+
+    monkeypatch.setattr("ldm.files.read.load_file", refused)
+    with pytest.raises(Fault, match="does not fit into memory"):
+        read_state_dict(path)
