@@ -1,12 +1,15 @@
 """Count how many of the demo's samples show what their prompts name, above all where no such picture was trained on.
 
-    python scripts/check_demo.py logs/latest
+    python scripts/check_demo.py logs/latest [--word "<new>" frog]
 
 Each newest sample is compared with all 208 pictures of the set: the nearest one (least squared error) should have the
 prompt's subject, and the colour of the sample's border should be nearest to the prompt's background.
+A word of one's own in prompts stands for the subject that `--word` gives it.
 """
 
 import argparse
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -66,10 +69,24 @@ def newest_samples(run: Path) -> dict[str, np.ndarray]:
     return {prompt: np.asarray(tile, float) for (prompt, _), tile in zip(wanted, tiles, strict=True) if tile}
 
 
+def meaning(samples: dict[str, np.ndarray], subjects: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The samples by prompts whose first part, where it is a word of `subjects`, is that subject instead.
+
+    Exits with a message for a word that no prompt starts with.
+    """
+    parted = {prompt: prompt.partition(", ") for prompt in samples}
+    if idle := subjects.keys() - {word for word, _, _ in parted.values()}:
+        sys.exit(f"--word: no prompt starts with {', '.join(sorted(idle))}")
+    return {subjects.get(word, word) + comma + rest: samples[prompt] for prompt, (word, comma, rest) in parted.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, nargs="?", default=Path("logs/latest"))
-    samples = newest_samples(parser.parse_args().run)
+    about = "the subject that a word of one's own in prompts stands for"
+    parser.add_argument("--word", nargs=2, action="append", default=[], metavar=("WORD", "SUBJECT"), help=about)
+    asked = parser.parse_args()
+    samples = meaning(newest_samples(asked.run), dict(asked.word))
     unseen = held_out()
     for kind, prompts in {"held-out": samples.keys() & unseen, "trained": samples.keys() - unseen}.items():
         background, subject = judge({prompt: samples[prompt] for prompt in prompts})

@@ -60,6 +60,17 @@ def test_the_lora_of_new_emoji_is_a_whole_config_of_rank_4_over_its_preset(
     assert kind["kind"]["params"] == {"rank": 4, "alpha": 4, "dropout": 0.0}
 
 
+def test_the_word_of_the_demo_is_learnt_from_four_pictures_that_do_not_say_what_it_stands_for(
+    demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--base", "emoji-ti", "--print-config"]) == 0
+    data = yaml.safe_load(capsys.readouterr().out)["data"]["params"]
+    read, held_out = (instantiate_from_config(data[part]) for part in ("train", "validation"))
+    colours = ("black", "blue", "red", "yellow")
+    assert [read.captions.made(row, None) for row in read.rows] == [f"<new>, {colour} background" for colour in colours]
+    assert [held_out.captions.made(row, None) for row in held_out.rows] == ["<new>, orange background"]
+
+
 @torch.no_grad()
 def test_the_first_stage_draws_what_it_never_saw_and_its_latents_are_scaled_to_one(demo: Path) -> None:
     params = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())["model"]["params"]
@@ -93,6 +104,13 @@ def checks() -> ModuleType:
     return module
 
 
+def test_a_word_of_ones_own_is_judged_by_what_it_stands_for(checks: ModuleType) -> None:
+    drawn = {"<new>, red background": np.zeros(1), "fox, red background": np.ones(1)}
+    assert list(checks.meaning(drawn, {"<new>": "frog"})) == ["frog, red background", "fox, red background"]
+    with pytest.raises(SystemExit, match="no prompt starts with <old>"):
+        checks.meaning(drawn, {"<old>": "frog"})
+
+
 def of(samples: Samples, *subjects: str) -> Samples:
     return {prompt: pixels for prompt, pixels in samples.items() if prompt.split(", ")[0] in subjects}
 
@@ -121,3 +139,13 @@ def test_a_lora_of_rank_4_teaches_two_emoji_and_leaves_those_that_the_model_knew
     assert checks.judge(of(samples, "penguin"))[1] >= 7
     assert checks.judge(of(samples, "strawberry"))[1] >= 7
     assert checks.judge({prompt: samples[prompt] for prompt in PROMPTS})[1] == 24
+
+
+@pytest.mark.slow
+def test_a_textual_inversion_finds_the_vector_of_what_the_model_can_draw(
+    trained: Path, demo: Path, checks: ModuleType
+) -> None:
+    assert run(["--base", "emoji-ti", "--init-from", str(trained), "-t", "-l", str(demo)]) == 0
+    samples = checks.meaning(checks.newest_samples(newest_run(demo)), {"<new>": "frog"})
+    background, subject = checks.judge(samples)
+    assert len(samples) == 8 and background >= 7 and subject >= 7

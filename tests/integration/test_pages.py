@@ -39,6 +39,7 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
     "--sweep": ["--force"],
     "logs/known": ["--prompts", "prompts.txt"],
     "emoji-lora": ["--check"],
+    "emoji-ti": ["--check"],
 }
 SHELLS_OWN = ("export ", "if ")
 
