@@ -60,10 +60,12 @@ TARGETS = {
     "Adapters (`model.params.adapter_config`, kinds in its rules)": [
         "ldm.adapters.Adapters",
         "ldm.adapters.LoRA",
+        "ldm.adapters.PiSSA",
         "ldm.adapters.DoRA",
         "ldm.adapters.LoHa",
         "ldm.adapters.LoKr",
     ],
+    "Quantised bases (`model.params.base_config`)": ["ldm.adapters.Nf4", "ldm.adapters.Int8"],
     "Averaged weights (`model.params.ema_config`)": [
         "ldm.modules.ema.LitEma",
         "ldm.ema.profiles.PowerDecay",

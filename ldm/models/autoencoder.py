@@ -13,7 +13,7 @@ from ldm.errors import Fault
 from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
 from ldm.models.autoencoder_metrics import LOGGED, Quality, Reconstructed, means
-from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned, require_start
+from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned, refuse_quantised_base, require_start
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
@@ -73,6 +73,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         metrics: Mapping[str, Metric[Reconstructed]] | None = None,
         **training: Any,
     ) -> None:
+        refuse_quantised_base(training)
         training["optimizer_config"] = training.get("optimizer_config") or ADAM
         super().__init__(monitor=monitor, ckpt_path=ckpt_path, ignore_keys=ignore_keys, **training)
         if colorize_nlabels is not None:

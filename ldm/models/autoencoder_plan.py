@@ -11,6 +11,7 @@ from ldm.files.weights_location import find_source
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.modules.networks.vae import build_autoencoder
 from ldm.training.groups import Decision, named_weights
+from ldm.training.quantised import WHERE as QUANTISED
 from ldm.training.rules import Rule, matching
 from ldm.util import Recipe, instantiate_from_config
 
@@ -52,3 +53,10 @@ def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch
     if ckpt_path:
         find_source(ckpt_path, "vae")
     instantiate_from_config(lossconfig)
+
+
+def refuse_quantised_base(settings: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for a `base_config`: checkpoints of an autoencoder hold all of it."""
+    if settings.get("base_config") is not None:
+        why = "its checkpoints hold all of it, which few bits are too coarse for"
+        raise Fault("CFG08", "an autoencoder has no base to quantise", where=QUANTISED, why=why, fix="base_config=null")

@@ -40,6 +40,7 @@ class TrainedModel(OptimizedModel):
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     training_config   what trains, and with which settings: rules over names (`ldm.training.rules.Rules`)
     adapter_config    adds small networks to layers, which train in their place (`ldm.training.adapters.PlacesAdapters`)
+    base_config       quantises the frozen matrices below adapters: `ldm.adapters.Nf4`, `ldm.adapters.Int8`
     ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 
@@ -58,10 +59,11 @@ class TrainedModel(OptimizedModel):
         scheduler_config: Recipe | None = None,
         training_config: Recipe | None = None,
         adapter_config: Recipe | None = None,
+        base_config: Recipe | None = None,
         ckpt_path: str | None = None,
         ignore_keys: tuple[str, ...] | list[str] = (),
     ) -> None:
-        super().__init__(optimizer_config, scheduler_config, training_config, adapter_config)
+        super().__init__(optimizer_config, scheduler_config, training_config, adapter_config, base_config)
         self.monitor = monitor
         self.use_ema = use_ema
         self.ema_config: Recipe = ema_config or LIT_EMA
@@ -108,8 +110,12 @@ class TrainedModel(OptimizedModel):
                 setattr(self, name, run.trainer[name])
 
     def expect_checkpoint(self) -> None:
-        """All weights will come from a checkpoint of this model, so that `configure_model` reads none to start from."""
+        """All weights will come from a checkpoint of this model, so that `configure_model` reads none to start from.
+
+        To be drawn from or merged, not to train: a base comes as its file holds it, unquantised.
+        """
         self._resumed = True
+        self.quantisation = None
 
     @property
     def resumed(self) -> bool:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ldm.errors import Fault
 from ldm.files.load import compare
 from ldm.training.adapters import is_of_adapter
+from ldm.training.quantised import WHERE, marked_in, quantise
 
 ENTRY = "base"
 """Under which a checkpoint says what it left out."""
@@ -71,6 +72,23 @@ class BaseWeights:
             why=f"{prefix.rstrip('.')} was read from {then} when they began to train; now: {now}",
             fix="model.params.ckpt_path=FILE, or a part's own ckpt_path, with the weights that the run began with",
         )
+
+
+def quantised_base(parts: Mapping[str, nn.Module]) -> BaseWeights:
+    """What `BaseWeights.of` says of `parts`, by the files' own numbers, and then quantise what is marked in them.
+
+    Raises `Fault` CFG08 for a part that no file holds, since checkpoints would have to.
+    """
+    base = BaseWeights.of(parts)
+    for prefix, part in parts.items():
+        if not marked_in(part):
+            continue
+        if prefix not in base.given:
+            what = "a quantised base has to come from a file, which checkpoints leave out"
+            fix = "model.params.ckpt_path=FILE, or base_config=null"
+            raise Fault("CFG08", what, where=WHERE, why=f"{prefix.rstrip('.')} is drawn from scratch", fix=fix)
+        quantise(part)
+    return base
 
 
 def _can_be_read_again(part: nn.Module) -> bool:

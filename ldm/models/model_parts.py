@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ldm.training.adapters import is_of_adapter
 from ldm.training.groups import Group
+from ldm.training.quantised import marked_in
 
 
 @dataclass(frozen=True)
@@ -15,22 +16,26 @@ class PartSize:
     """One network of a model, how many parameters it has, and how many of them train.
 
     precise  how many of those that train stay in float32 in every precision, as adapters' do
+    coded    how many are kept in few bits, and in how many bytes
     """
 
     name: str
     parameters: int
     trained: int
     precise: int = 0
+    coded: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, name: str, network: nn.Module) -> "PartSize":
         sizes = [(p.numel(), p.requires_grad) for p in network.parameters()]
         precise = {p for part in network.modules() if getattr(part, "keeps_float32", False) for p in part.parameters()}
+        coded = [(layer.weight.numel(), kind.size(layer.weight.shape)) for layer, kind in marked_in(network)]
         return cls(
             name,
             sum(size for size, _ in sizes),
             sum(size for size, trains in sizes if trains),
             sum(p.numel() for p in precise if p.requires_grad),
+            (sum(numbers for numbers, _ in coded), sum(size for _, size in coded)),
         )
 
 

@@ -13,6 +13,7 @@ from ldm.position import Position
 from ldm.training.adapters import adapter_rules
 from ldm.training.groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
 from ldm.training.optimizer_settings import Settings, apply_changes, keep_kernels, require_same_kind, settings_of
+from ldm.training.quantised import mark, quantisation_of
 from ldm.training.rules import WHERE, Rule
 from ldm.training.schedule import schedule_for, set_rates
 from ldm.util import Recipe, instantiate_from_config
@@ -35,11 +36,13 @@ class OptimizedModel(LightningModule):
         scheduler_config: Recipe | None = None,
         training_config: Recipe | None = None,
         adapter_config: Recipe | None = None,
+        base_config: Recipe | None = None,
     ) -> None:
         super().__init__()
         self.optimizer_config = optimizer_config or ADAMW
         self.scheduler_config = scheduler_config
         self.adapter_config = adapter_config
+        self.quantisation = quantisation_of(base_config, adapter_config is not None)
         self.training_rules: list[Rule] = instantiate_from_config(training_config).rules if training_config else []
         self.learning_rate = 1e-4
         self.seed = 0
@@ -85,6 +88,8 @@ class OptimizedModel(LightningModule):
         decision = decide(weights, [*rules, *self.default_rules()], idle=nowhere)
         if self.training_rules and not any(decision.settings[name]["train"] for name in named_weights(networks)):
             raise Fault("CFG08", "the rules freeze everything", where=WHERE, fix="leave one of them out")
+        if self.quantisation is not None:
+            mark(networks, self.quantisation, decision)
         decision.apply(weights)
         return decision
 

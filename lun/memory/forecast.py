@@ -23,6 +23,7 @@ from ldm.models.diffusion.preview import previewing
 from ldm.modules.meta_init import give_memory
 from ldm.modules.rounding import rounded_step
 from ldm.torch_internals import DataDependentOutputException, FakeTensorMode
+from ldm.training.quantised import quantise
 from ldm.util import Recipe, instantiate_from_config
 from lun.callbacks.offload_frozen import offload
 from lun.data.cache.cache_settings import Cache
@@ -109,6 +110,8 @@ def build(model: DDPM) -> None:
         give_memory(network)
         normalise_in_full(network)
     model.adopt(networks)
+    for network in networks.values():
+        quantise(network)
     model.train()
 
 

@@ -27,7 +27,7 @@ from lun.run.resolved import resolve, window_of
 from lun.run.settings import Settings
 from lun.run_dir.ranks import process_rank
 from lun.strategies.execution import Execution, settle_execution_anywhere
-from lun.strategies.optimizers import require_stepping, require_whole_weights
+from lun.strategies.optimizers import require_stepping, require_whole_base, require_whole_weights
 
 ELSEWHERE = "DEV01"
 """Of a device that this machine lacks: another may have it."""
@@ -53,6 +53,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     faults.collect(lambda: admitted(config["model"]["target"]).refuse_trainer(trainer))
     faults.collect(lambda: require_stepping(config["model"], on_cpu))
     faults.collect(lambda: require_whole_weights(config["model"], trainer.get("strategy")))
+    faults.collect(lambda: require_whole_base(config["model"], trainer.get("strategy")))
     callbacks = faults.collect(lambda: build_callbacks(settings.lightning("callbacks")))
     data = faults.collect(lambda: _data(config["data"]))
     model = faults.collect(lambda: _model(config))

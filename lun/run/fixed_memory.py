@@ -71,7 +71,8 @@ def _of_trained(part: PartSize, policy: Any) -> int:
 
 def _bytes_of(part: PartSize, policy: Any) -> int:
     """Of a part's weights, which trained or frozen may differ in."""
+    numbers, coded = part.coded
     if policy.name == "bf16-true":
-        return 2 * (part.parameters + part.precise)
+        return 2 * (part.parameters - numbers + part.precise) + coded
     in_half = getattr(policy, "frozen_half", False) and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16)
-    return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained)
+    return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained - numbers) + coded

@@ -108,13 +108,20 @@ def _root(recipe: Recipe) -> str:
 
 def describe_parts(parts: list[PartSize]) -> str:
     """`UNet 859.52 M trained · first stage 83.65 M frozen`."""
-    return " · ".join(f"{part.name} {part.parameters / 1e6:.2f} M {_how_far_trained(part)}" for part in parts)
+    return " · ".join(
+        f"{part.name} {part.parameters / 1e6:.2f} M {_how_far_trained(part)}{_in_few_bits(part)}" for part in parts
+    )
 
 
 def _how_far_trained(part: PartSize) -> str:
     if 0 < part.trained < part.parameters:
         return f"({part.trained / 1e6:.2f} M trained)"
     return "trained" if part.trained else "frozen"
+
+
+def _in_few_bits(part: PartSize) -> str:
+    numbers, size = part.coded
+    return f", {numbers / 1e6:.2f} M of it in {8 * size / numbers:.1f} bits" if numbers else ""
 
 
 def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:

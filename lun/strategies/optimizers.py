@@ -53,6 +53,19 @@ def require_whole_weights(model: Mapping[str, Any], strategy: object) -> None:
         raise FAULTS[kind_of_shards](recipe["target"])
 
 
+def require_whole_base(model: Mapping[str, Any], strategy: object) -> None:
+    """Raise `Fault` CFG08 for a quantised base whose codes a strategy would cut into shards."""
+    kind = strategy_kind(strategy)
+    if (model.get("params") or {}).get("base_config") and kind in FAULTS:
+        raise Fault(
+            "CFG08",
+            f"a quantised base cannot be trained on under {kind}",
+            where="model.params.base_config",
+            why="it cuts weights into shards, and codes of few bits belong to blocks that share a scale",
+            fix="lightning.trainer.strategy=ddp, or base_config=null",
+        )
+
+
 def not_in_parts(target: str) -> Fault:
     """Says that FSDP2 would give an optimizer parts of weights."""
     return Fault(

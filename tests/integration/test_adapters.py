@@ -158,3 +158,41 @@ def test_a_run_becomes_a_file_of_adapters_that_other_programs_read_or_a_whole_mo
     assert (product - difference).norm() <= 0.011 * difference.norm()
     assert converted(base, tmp_path / "b.safetensors", "--to", "kohya") == 4
     assert "holds no adapters" in capsys.readouterr().err
+
+
+def test_adapters_over_a_quantised_base_resume_to_the_bit_and_merge_into_the_files_own_numbers(
+    lun: Lun, tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = "{match: 'unet.*attn*', kind: {target: ldm.adapters.LoRA, params: {rank: 2, dropout: 0.3}}}"
+    adapted = f"model.params.adapter_config={{target: ldm.adapters.Adapters, params: {{rules: {{one: {rule}}}}}}}"
+    words = ["-t", *ADAPTED[1:], adapted, "model.params.base_config={target: ldm.adapters.Int8}", IN_HALF]
+    logs = tmp_path / "logs"
+    assert lun(*words, "lightning.trainer.max_steps=1") == 2
+    assert "a quantised base has to come from a file" in capsys.readouterr().err
+    words += ["--init-from", str(base), "model.base_learning_rate=0.1"]
+    assert lun(*words, "-n", "straight", "lightning.trainer.max_steps=4") == 0
+    assert "M of it in 9.7 bits" in capsys.readouterr().out
+    straight = final_state(newest_run(logs))
+    assert {name for name in straight["state_dict"] if "adapter" not in name} <= set(SCALARS)
+    assert lun(*words, "-n", "split", "lightning.trainer.max_steps=2") == 0
+    run = newest_run(logs)
+    unquantised = ["model.params.base_config=null", "lightning.trainer.max_steps=2"]
+    assert lun(*words, *unquantised, "-n", "whole") == 0
+    other = final_state(newest_run(logs))
+    assert differences(final_state(run)["state_dict"], other["state_dict"]) != [], "nothing was quantised"
+    assert final_state(run)["base"] == other["base"], "the hash is that of the file's tensors"
+    assert lun("-t", "-r", str(run), "lightning.trainer.max_steps=4", base=False) == 0
+    assert differences(straight, final_state(run)) == []
+
+    merged = tmp_path / "whole.safetensors"
+    assert converted(run, merged, "--to", "ldm", "--merge", "--no-ema") == 0
+    whole, before = read_content(merged).state, read_content(base).state
+    names = dict(diffusers_names_of())
+    trained = straight["state_dict"]
+    moved = [name for name in whole if name in before and not torch.equal(whole[name], before[name])]
+    assert moved and all("attn" in name or "transformer_blocks" in name for name in moved)
+    for name in (name for name in names if names[name] in moved):
+        beside = f"model.diffusion_model.network.{name.removesuffix('.weight')}.adapter."
+        change = trained[beside + "up"] @ trained[beside + "down"]
+        torch.testing.assert_close(whole[names[name]], before[names[name]] + change, rtol=1e-5, atol=1e-6)
+    assert sample([str(run), "red noise", "--steps", "1", "-o", str(tmp_path / "drawn")]) == 0

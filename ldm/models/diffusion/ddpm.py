@@ -14,7 +14,7 @@ from ldm.diffusion.objective import Losses, Objective
 from ldm.diffusion.prediction import Prediction
 from ldm.errors import Fault
 from ldm.keys.split_checkpoint import COND_STAGE
-from ldm.models.base_weights import BaseWeights
+from ldm.models.base_weights import quantised_base
 from ldm.models.diffusion import initial_weights as weights
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
 from ldm.models.diffusion.latent_mask import latent_mask
@@ -98,7 +98,7 @@ class DDPM(LearnsObjective, DrawsPictures):
         whole = self.resumed and self.adapter_config is None  # else checkpoints hold what trains, and no base
         self.adopt(weights.restored_networks(parts) if whole else weights.start_networks(parts, self.start()))
         if self.adapter_config is not None:
-            self.base = BaseWeights.of(self.disk_parts())
+            self.base = quantised_base(self.disk_parts())
 
     def require_weights(self) -> None:
         """Raise what `configure_model` would, as far as that can be known without reading whole files."""

@@ -13,6 +13,7 @@ from ldm.errors import Fault
 from ldm.files.write import write_safetensors
 from ldm.keys.split_checkpoint import FIRST_STAGE
 from ldm.models.autoencoder import AutoencoderKL
+from ldm.models.autoencoder_plan import refuse_quantised_base
 from ldm.modules.networks.vae import keep_last_layer_precise
 
 SD: dict[str, Any] = {
@@ -177,3 +178,9 @@ def test_padding_by_reflection_is_that_of_each_convolution_that_pads() -> None:
         build(TINY | {"padding_mode": "circular"})
     with pytest.raises(Fault, match="CFG08.*too small"):
         model.encode_moments(x[..., :2, :2])
+
+
+def test_an_autoencoder_has_no_base_to_quantise() -> None:
+    with pytest.raises(Fault, match="no base to quantise"):
+        refuse_quantised_base({"base_config": {"target": "ldm.adapters.Int8"}})
+    refuse_quantised_base({})

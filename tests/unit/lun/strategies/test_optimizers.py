@@ -17,7 +17,7 @@ from ldm.errors import Fault
 from ldm.plain_yaml import parse_yaml
 from ldm.torch_internals import tree_leaves
 from ldm.util import instantiate_from_config
-from lun.strategies.optimizers import ELEMENTWISE, is_elementwise, require_whole_weights
+from lun.strategies.optimizers import ELEMENTWISE, is_elementwise, require_whole_base, require_whole_weights
 
 ROOT = Path(__file__).parents[4]
 PAGE = [[cell.replace("`", "") for cell in row] for row in rows(ROOT / "docs/optimizers.md", "Optimizers")[1:]]
@@ -121,3 +121,13 @@ def test_every_layer_with_an_optimizer_is_on_the_page() -> None:
     files = [path for path in (ROOT / "configs/options").glob("*.yaml") if not re.match(r"\d", path.name)]
     named = {path.stem for path in files if "optimizer_config:\n      target:" in path.read_text("utf-8")}
     assert named == {row[0] for row in PAGE if row[0]}
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", {"target": "lun.strategies.fsdp.FSDP"}, "deepspeed_stage_2"])
+def test_a_quantised_base_is_refused_where_weights_are_cut_into_shards(strategy: Any) -> None:
+    quantised = {"params": {"base_config": {"target": "ldm.adapters.Int8"}}}
+    with pytest.raises(Fault, match="a quantised base cannot be trained on") as refused:
+        require_whole_base(quantised, strategy)
+    assert refused.value.id == "CFG08"
+    require_whole_base(quantised, "ddp")
+    require_whole_base({"params": {"base_config": None}}, strategy)
