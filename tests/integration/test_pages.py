@@ -40,6 +40,7 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
     "logs/known": ["--prompts", "prompts.txt"],
     "emoji-lora": ["--check"],
     "emoji-ti": ["--check"],
+    "xl-16-channels": ["--check"],  # another model's first stage would be fetched
 }
 SHELLS_OWN = ("export ", "if ")
 

@@ -16,6 +16,7 @@ from support.pages import ROOT
 from support.runs import TINY, make_pictures
 from support.small import single_file
 
+from ldm.files.state import State
 from ldm.modules.losses.vgg import PUBLIC_FILE, random_vgg
 from lun.trainer import run
 
@@ -36,6 +37,13 @@ lightning:
       target: lun.callbacks.Checkpoint
       params: {{filename: every-2k-steps, every_n_train_steps: 2}}
 """
+
+
+def lora(layer: str, width: int) -> State:
+    """A file of kohya's with a LoRA of rank 2 of one layer of a UNet, as wide as it is high."""
+    factors = {"lora_down": torch.ones(2, width), "lora_up": torch.ones(width, 2)}
+    tensors = {f"{name}.weight": value for name, value in factors.items()} | {"alpha": torch.tensor(2.0)}
+    return {f"lora_unet_{layer}.{name}": value for name, value in tensors.items()}
 
 
 class Desk:
@@ -67,6 +75,20 @@ class Desk:
         for name in ("models/v1-5.ckpt", "sd-v1-4.ckpt"):
             torch.save({"state_dict": small}, self.at / name)
         torch.save(random_vgg(), self.at / PUBLIC_FILE)
+        self._adapters(small)
+
+    def _adapters(self, small: State) -> None:
+        """A base with a model tuned from it, a LoRA of its width, and two of the published model's."""
+        layer = "down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q"
+        tuned = {
+            key: value + 0.1 * value.ndim if key.endswith("to_q.weight") else value for key, value in small.items()
+        }
+        for name, state in {
+            "base": small,
+            "tuned": tuned,
+            **{name: lora(layer, width) for name, width in (("style", 32), ("a", 320), ("b", 320))},
+        }.items():
+            save_file(state, self.at / f"{name}.safetensors")
 
     def published(self, model: str) -> Path:
         """What the hub would give for a model of configs/models: a file of its names and shapes that takes no room."""
