@@ -200,7 +200,7 @@ def test_a_real_disk_that_runs_full_keeps_what_was_saved(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(9000)
 @pytest.mark.parametrize("name", ERRORS)
 def test_every_single_write_that_fails(trial: Trial, name: str) -> None:
     counts: Counter[str] = Counter()
