@@ -91,7 +91,7 @@ def layered() -> Iterator[Any]:
         yield pytest.param(model, preset, id=f"{model.name}-{preset.name}", marks=() if first else (pytest.mark.slow,))
 
 
-@pytest.mark.parametrize(("model", "preset"), layered())
+@pytest.mark.parametrize(("model", "preset"), list(layered()))
 def test_a_preset_fits_the_model(model: Preset, preset: Preset, capsys: pytest.CaptureFixture[str]) -> None:
     assert has_no_faults(capsys, model.name, preset.name)
 
