@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ldm.admission import configurable
-from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, POSITIVE, Limited, require_limits
+from ldm.diffusion.number_limits import FROM_ZERO, POSITIVE, Interval, Limited, require_limits
 from ldm.diffusion.path import SNR_LIMIT
 from ldm.diffusion.prediction import Prediction, determinant, pair
 
@@ -123,7 +123,7 @@ class Uncertainty(nn.Module):
     channels  the number of cosines
     """
 
-    limits = {"channels": FROM_ONE}
+    limits = {"channels": Interval(1, 65536)}
     keeps_float32 = True
     frequencies: Tensor
     phases: Tensor

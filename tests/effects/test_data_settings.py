@@ -41,6 +41,7 @@ OTHER: Mapping[str, Any] = {
     "mask": "alpha",
     "icc": "ignore",
     "follow_links": True,
+    "caption_per_encoder": True,
 }
 """Another value of each parameter of `Local`; the folder of `data_root` is the same."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {
@@ -116,7 +117,14 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = f"img/{number}.png"
         about = {"score": 100 * number, "rating": "safe" if number % 2 else "other", "date": f"2022-09-0{number + 1}"}
         size = {"width": 8 + 2 * number, "height": 12}
-        records[str(number)] = {"path": name, "tags": [*TAGS, f"number {number}"], "text": "A fox.", **about, **size}
+        records[str(number)] = {
+            "path": name,
+            "tags": [*TAGS, f"number {number}"],
+            "text": "A fox.",
+            "caption_2": "A fox in snow.",
+            **about,
+            **size,
+        }
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "6.png"
     picture(elsewhere, 6)
     (root / "6.png").symlink_to(elsewhere)

@@ -21,6 +21,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from lun.cli.arguments import Arguments
 from lun.config.stored import read_stored
 from lun.convert.command import run as convert
+from lun.data.cache.cache_settings import Cache
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 from lun.memory.forecast import forecast
@@ -247,7 +248,7 @@ def test_whoever_builds_the_model_of_a_run_builds_the_same(
     callers: dict[str, Callable[[], object]] = {
         "lun.run.construction": lambda: build_parts(settings, settle_execution_anywhere, on_cpu=True),
         "lun.run.plan": lambda: Plan(settings, 0).training_plan(),
-        "lun.run.caches_alone": lambda: frozen_networks(config, text=True),
+        "lun.run.caches_alone": lambda: frozen_networks(config, Cache(text=True)),
         "lun.sample.opened_model": lambda: open_source(str(trained), None),
         "lun.weights.opening": lambda: open_model(str(trained), None),
         "lun.memory.forecast": lambda: forecast(config),
