@@ -4,12 +4,13 @@ import json
 import sys
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.packs.remote import Remote
 
 
 def main() -> None:
     """Print one line of JSON (the lengths of the files, or a fault), then the files themselves."""
-    asked = json.load(sys.stdin)
+    asked = parse_json(sys.stdin.read())
     head: dict[str, object]
     found: list[bytes] = []
     try:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
+from ldm.plain import parse_json
 from lun.data.packs.set_file import COPY, TarShard
 from lun.data.packs.storage import Piece, other_length
 
@@ -158,7 +159,7 @@ def fetched_elsewhere(url: str, names: Sequence[str]) -> list[bytes]:
         why = answer.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise Fault("DAT15", f"{without_password(url)} cannot be read", why=why or f"exit code {answer.returncode}")
     head, _, body = answer.stdout.partition(b"\n")
-    told = json.loads(head)
+    told = parse_json(head)
     if "fault" in told:
         id, what, *rest = told["fault"]
         raise Fault(id, what, **dict(zip(("where", "why", "fix"), rest, strict=True)))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.packs.tar_members import BLOCK
 
 SET_FILE = "set.json"
@@ -73,7 +74,7 @@ class SetFacts:
     def of_json(cls, data: bytes, where: str) -> "SetFacts":
         """Raises `Fault` DAT13 for what is no such file, or of a later kind."""
         try:
-            found = json.loads(data)
+            found = parse_json(data)
             if found["format"] != FORMAT:
                 what = f"{where} was packed by another version (format {found['format']}, not {FORMAT})"
                 raise Fault("DAT13", what, where=where, fix="pack it again, or use the version that packed it")

@@ -1,7 +1,6 @@
 """Samples of a packed set by their index: bytes, checked, told apart by their extensions."""
 
 import hashlib
-import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.index.dir_handle import FileInMemory
 from lun.data.packs.set_file import COPY, ROW, SET_FILE, SetFacts, ShardTable, TarShard
 from lun.data.packs.storage import Piece, Storage
@@ -156,7 +156,7 @@ def sample_of(piece: bytes, where: str) -> StoredSample:
         raise Fault("DAT06", f"cannot read image {where}", why=f"there is no picture: {why}")
     mask = next((name for name in files if name.startswith(MASK)), None)
     try:
-        record = json.loads(files.get(RECORD, b"{}"))
+        record = parse_json(files.get(RECORD, b"{}"))
     except ValueError as error:
         raise Fault("DAT04", f"cannot read caption {where}", why=f"broken JSON: {error}") from error
     record = record if isinstance(record, dict) else {}
