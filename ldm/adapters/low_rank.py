@@ -41,15 +41,21 @@ class LoRA(Adapter):
         draw(self.down, generator, 1 / math.sqrt(math.prod(self.shape[1:])))  # Kaiming's, with a = sqrt 5
 
     def forward(self, x: Tensor) -> Tensor:
-        lowered = self.operation(self.dropout(x), self.down)
-        return self.scale * (F.linear(lowered, self.up) if self.up.ndim == 2 else F.conv2d(lowered, self.up))
+        return self.scale * self._through(self.dropout(x), self.down, self.up)
 
     def delta(self) -> Tensor:
-        product = self.up.float().flatten(1) @ self.down.float().flatten(1)
-        return self.scale * product.reshape(self.shape)
+        return self._change(self.down, self.up)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"lora_down.weight": self.down, "lora_up.weight": self.up, "alpha": self.alpha}
+
+    def _through(self, x: Tensor, down: Tensor, up: Tensor) -> Tensor:
+        lowered = self.operation(x, down)
+        return F.linear(lowered, up) if up.ndim == 2 else F.conv2d(lowered, up)
+
+    def _change(self, down: Tensor, up: Tensor) -> Tensor:
+        product = up.float().flatten(1) @ down.float().flatten(1)
+        return self.scale * product.reshape(self.shape)
 
 
 class PiSSA(LoRA):
@@ -91,16 +97,11 @@ class PiSSA(LoRA):
         return self.scale * (self._through(x, self.down, self.up) - self._through(x, self.start_down, self.start_up))
 
     def delta(self) -> Tensor:
-        began = self.start_up.float().flatten(1) @ self.start_down.float().flatten(1)
-        return super().delta() - self.scale * began.reshape(self.shape)
+        return super().delta() - self._change(self.start_down, self.start_up)
 
     def tensors(self) -> dict[str, Tensor]:
         down, up = torch.cat([self.down, self.start_down]), torch.cat([self.up, -self.start_up], dim=1)
         return {"lora_down.weight": down, "lora_up.weight": up, "alpha": 2 * self.alpha}
-
-    def _through(self, x: Tensor, down: Tensor, up: Tensor) -> Tensor:
-        lowered = self.operation(x, down)
-        return F.linear(lowered, up) if up.ndim == 2 else F.conv2d(lowered, up)
 
 
 class DoRA(LoRA):
