@@ -115,7 +115,8 @@ class PackableDataset(FullDataset, Protocol):
         """everything that is known of an example besides its pixels: plain JSON with `path`, `caption`, `tags`, ..."""
 
     def recorded(self) -> Mapping[str, bool]:
-        """`lines`: a text is one caption, however many lines it has; whether any has `tags` or a mask (`masks`)"""
+        """`lines`: a text is one caption, however many lines it has; whether any has `tags`, a mask (`masks`),
+        or captions for `further` text encoders"""
 
 
 class ShardedDataset(FullDataset, Protocol):

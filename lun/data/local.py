@@ -191,12 +191,14 @@ class Local:
         return {"path": self.name(index), **self.captions.record(int(self.rows[index]))}
 
     def recorded(self) -> dict[str, bool]:
-        """What holds for all records: `lines` of a text are one caption, some have `tags`, some pictures `masks`."""
+        """What holds for all records: `lines` of a text are one caption, some have `tags`, some pictures `masks`, some
+        captions for `further` text encoders."""
         known = self.captions.known
         return {
             "lines": self.captions.in_files,
             "tags": bool(len(known.tags.values)),
             "masks": self.prepared.mask == "folder",
+            "further": any(self.captions.further(int(row)) for row in self.rows),
         }
 
     def written(self, index: int) -> tuple[str, list[str]]:

@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.example import Example
+from ldm.modules.encoders.captions import Caption, for_each
+from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.images.colours import ColourManagement
 from lun.data.images.decode import Interpolation
 from lun.data.images.loss_masks import MaskKind
 from lun.data.images.preparation import Preparation, require
+from lun.data.index.missing_data import no_further_captions
 from lun.data.order.law import Size
 from lun.data.packs.mixing import ShardMixing, mixing_of
 from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, caption_rules
 from lun.data.packs.set_file import SET_FILE
-from lun.data.packs.shard_samples import Samples
+from lun.data.packs.shard_samples import Samples, StoredSample
 from lun.data.packs.storage_choice import storage_of
 
 WINDOW = 16
@@ -33,7 +35,7 @@ class PackedSet:
     window                of how many shards pictures are mixed: an epoch reads the shards in a shuffled order, so many
                           at a time; None shuffles all pictures together, as those of a folder
     cache_dir, cache_gb   of a set behind a URL, keep whole shards in this folder, in all so many GB (10^9 bytes)
-    size, interpolation, flip_p, crop, mask, icc, captions, default_caption, allow_empty_captions
+    size, interpolation, flip_p, crop, mask, icc, captions, default_caption, allow_empty_captions, caption_per_encoder
                           as of `lun.data.local.Local`; which pictures there are was decided when they were packed
     """
 
@@ -52,6 +54,7 @@ class PackedSet:
         window: int | None = WINDOW,
         cache_dir: str | None = None,
         cache_gb: float | None = None,
+        caption_per_encoder: bool = False,
     ) -> None:
         self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
         _require_window(window)
@@ -69,6 +72,9 @@ class PackedSet:
         absent = default_caption if default_caption is not None else "" if allow_empty_captions else None
         self.captions = PackedCaptions(facts, self.rules, absent)
         self.compose = self.captions.maker.compose
+        self.caption_per_encoder = caption_per_encoder
+        if caption_per_encoder and facts.further is False:
+            raise no_further_captions(data_root)
 
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
@@ -91,8 +97,8 @@ class PackedSet:
         sample = self.samples[index]
         flipped = self.flipped(draws)
         pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size)
-        caption = self.captions.made(sample.record, draws, sample.picture.name)
-        return {**pixels, **self.placement(index, flipped, size), "caption": caption}
+        told = {"caption": self.captions.made(sample.record, draws, sample.picture.name), **self._further(sample)}
+        return {**pixels, **self.placement(index, flipped, size), **told}  # type: ignore[typeddict-item]  # text
 
     def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
         """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
@@ -117,15 +123,23 @@ class PackedSet:
         sample = self.samples[index]
         return self.captions.made(sample.record, draws, sample.picture.name)
 
+    def further_captions(self, index: int) -> dict[str, str]:
+        """As of `lun.data.local.Local`; nothing is read where every text encoder is told the same."""
+        return self._further(self.samples[index]) if self.caption_per_encoder else {}
+
+    def _further(self, sample: StoredSample) -> dict[str, str]:
+        return self.captions.further(sample.record) if self.caption_per_encoder else {}
+
     @property
     def captions_settled(self) -> bool:
         """Whether every access to an example gives one of its `settled_captions`."""
         return not self.compose.draws
 
-    def settled_captions(self, index: int) -> list[str]:
+    def settled_captions(self, index: int) -> list[Caption]:
         """The captions of example `index` that do not change from access to access."""
         sample = self.samples[index]
-        return self.captions.settled(sample.record, sample.picture.name)
+        further = [self._further(sample).get(key) for key in FURTHER_CAPTIONS]
+        return [for_each(one, further) for one in self.captions.settled(sample.record, sample.picture.name)]
 
     def path(self, index: int) -> str:
         """The shard and the row of an example: `DIR/000003.tar#17`."""

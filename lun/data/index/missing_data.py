@@ -130,7 +130,7 @@ def no_captions(root: Path, images: int, contents: FolderContents, first: str) -
     )
 
 
-def no_further_captions(root: Path) -> Fault:
+def no_further_captions(root: Path | str) -> Fault:
     """DAT04: captions for further text encoders are asked for, and no picture has any."""
     return Fault(
         "DAT04",

@@ -6,7 +6,9 @@ from typing import Any
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.compose import TAG_RULES
+from lun.data.metadata.description import FURTHER_KEYS
 from lun.data.metadata.made_captions import CaptionMaker, WrittenText
 from lun.data.metadata.params import CaptionParams, checked
 from lun.data.metadata.scores import score_tag
@@ -58,6 +60,12 @@ class PackedCaptions:
                 fix = "default_caption: ..., or allow_empty_captions: true, in the params of the set"
                 raise Fault("DAT04", f"{where} has no caption", where=where, why="none was packed with it", fix=fix)
         return WrittenText(text or "", [*tags, *scored], scored)
+
+    @staticmethod
+    def further(record: Mapping[str, Any]) -> dict[str, str]:
+        """{`caption_2`, `caption_3`: the caption for the second, the third text encoder}, as they are written."""
+        lines = {key: one_line(text) for key in FURTHER_KEYS if isinstance(text := record.get(key), str)}
+        return {key: line for key, line in lines.items() if line}
 
     def _text(self, record: Mapping[str, Any]) -> str | None:
         text = record.get("caption")

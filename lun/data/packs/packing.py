@@ -216,10 +216,16 @@ class Packing:
             tags=recorded["tags"] or (was is not None and was.tags),
             masks=recorded["masks"] or (was is not None and was.masks),
             weighted=self._weighted,
+            further=_either(recorded.get("further"), was.further if was is not None else False),
             made_of=self.made_of,
         )
         (self.folder / PLAN).unlink(missing_ok=True)
         return facts
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    """Whether one of two holds, None where that is not known."""
+    return True if one or other else None if one is None or other is None else False
 
 
 def _lot(name: str) -> bytes:

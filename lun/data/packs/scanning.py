@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from lun.data.images.decode import header_size
+from lun.data.metadata.description import FURTHER_KEYS
 from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, row_of
 from lun.data.packs.set_writing import write_set
 from lun.data.packs.shard_samples import sample_of
@@ -37,17 +38,19 @@ def index_shards(folder: Path) -> SetFacts:
         raise Fault("CLI04", f"{folder} is a packed set already", where="--index-only", fix=fix)
     if not shards:
         raise Fault("DAT02", f"{folder} holds no tar files", where="--index-only", fix="a folder with NAME.tar files")
-    entries, skipped, tags, masks = [], 0, False, False
+    entries, skipped, tags, masks, further = [], 0, False, False, False
     for shard in shards:
         found = _Scan(shard)
         entries.append(found.write())
         skipped, tags, masks = skipped + found.skipped, tags or found.tags, masks or found.masks
+        further = further or found.further
         log.info("index    %s: %s samples", shard.name, f"{len(found.rows):,}")
     if skipped:
         log.warning("warning[DAT06]: left out, since they have no picture that can be read: %s samples", f"{skipped:,}")
     if not sum(int(entry["samples"][0]) for entry in entries):
         raise Fault("DAT02", f"no sample in the tar files of {folder} has a picture", where="--index-only")
-    return write_set(folder, entries, names=[shard.name for shard in shards], tags=tags, masks=masks)
+    names = [shard.name for shard in shards]
+    return write_set(folder, entries, names=names, tags=tags, masks=masks, further=further)
 
 
 class _Scan:
@@ -56,7 +59,7 @@ class _Scan:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[Row] = []
-        self.skipped, self.tags, self.masks = 0, False, False
+        self.skipped, self.tags, self.masks, self.further = 0, False, False, False
         try:
             with path.open("rb") as file:
                 self.sha256 = hashlib.file_digest(file, "sha256").digest()
@@ -78,6 +81,7 @@ class _Scan:
             return
         self.tags |= bool(sample.record.get("tags"))
         self.masks |= sample.mask is not None
+        self.further |= any(sample.record.get(key) for key in FURTHER_KEYS)
         self.rows.append(row_of(first, len(piece), zlib.crc32(piece), size))
 
     def write(self) -> NDArray[Any]:

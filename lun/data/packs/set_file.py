@@ -52,6 +52,7 @@ class SetFacts:
     tags     whether any sample has tags apart from its text
     masks    whether any sample has a mask
     weighted whether a float32 for each row follows its index: how much it counts in the loss
+    further  whether any sample has captions for further text encoders; None: it was packed without looking
     made_of  what it was made of and how, compared when it is gone on with
     """
 
@@ -64,6 +65,7 @@ class SetFacts:
     tags: bool = False
     masks: bool = False
     weighted: bool = False
+    further: bool | None = None
     made_of: Mapping[str, Any] | None = None
     format: int = FORMAT
 

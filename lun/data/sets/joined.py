@@ -58,11 +58,13 @@ class JoinedSets:
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
         which, own = self.located(index)
         found = self.access[which].read(own, draws, size)
-        return {**found, **self._said_of(self.settings[which])} if isinstance(found, Mapping) else found
+        return {**found, **self._said_of(self.settings[which], found)} if isinstance(found, Mapping) else found
 
-    def _said_of(self, one: SetSettings) -> dict[str, Any]:
-        """What an example carries of its set, where any set says it."""
+    def _said_of(self, one: SetSettings, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What an example carries of its set, where any set says it; a weight of its own counts in the set's."""
         said: dict[str, Any] = {"timesteps": one.timesteps or EVERY_LEVEL} if self.levels else {}
+        if "weight" in found:
+            said["weight"] = found["weight"] * one.loss_weight
         if self.drops:
             said["ucg_rate"] = OF_THE_MODEL if one.ucg_rate is None else float(one.ucg_rate)
         return said

@@ -241,3 +241,26 @@ def test_a_picture_without_a_caption_is_a_fault_of_one_example(tmp_path: Path) -
     assert found.value.id in OF_ONE_EXAMPLE
     assert PackedSet(root, size=8, default_caption="a cat").example(0, Draws(0, 0))["caption"] == "a cat"
     assert PackedSet(root, size=8, allow_empty_captions=True).example(0, Draws(0, 0))["caption"] == ""
+
+
+def test_captions_for_further_encoders_are_packed_and_given(tmp_path: Path) -> None:
+    for number in range(3):
+        picture(tmp_path / f"loose/{number}.png", number)
+        (tmp_path / f"loose/{number}.txt").write_text(f"number {number}")
+    (tmp_path / "loose/1.txt2").write_text("one\nin full")
+    facts = Packing(Local(str(tmp_path / "loose"), size=8), tmp_path / "packed", SMALL).run()
+    assert facts.further is True
+    kinds = ((Local, "loose"), (PackedSet, "packed"))
+    local, packed = (kind(str(tmp_path / name), size=8, caption_per_encoder=True) for kind, name in kinds)
+    for index in range(3):
+        assert same(packed.example(index, Draws(3, index)), local.example(index, Draws(3, index)))
+        assert packed.further_captions(index) == local.further_captions(index)
+        assert packed.settled_captions(index) == local.settled_captions(index)
+    assert packed.settled_captions(1) == [("number 1", "one in full")]
+    assert "caption_2" not in PackedSet(str(tmp_path / "packed"), size=8).example(1, Draws(3, 1))
+
+
+def test_captions_for_further_encoders_that_no_sample_has_are_refused(packed: Path) -> None:
+    with pytest.raises(Fault, match="second or third text encoder") as raised:
+        PackedSet(str(packed), size=8, caption_per_encoder=True)
+    assert raised.value.id == "DAT04"

@@ -244,3 +244,13 @@ def test_the_plan_tells_each_set_by_name():
     ).lines()
     assert lines[0] == "a: 7 images, 5.214 laps an epoch, 50.0% of what is read"
     assert lines[2].endswith("20.0% of what is read, regularisation, loss x 0.5, timesteps 0 to 500")
+
+
+def test_the_weight_that_a_dataset_gives_an_example_counts_in_that_of_its_set():
+    class Weighing(Shaped):
+        def example(self, index, draws, size=None):
+            return {**super().example(index, draws), "weight": 3.0}
+
+    read = MixSettings.read({"sets": {"a": {"target": "a.B", "loss_weight": 0.5}, "b": {"target": "a.B"}}})
+    keyed = Keyed(JoinedSets(read.sets, [Weighing(2), Shaped(2)]), 0)
+    assert [keyed[Key(0, index, None)]["weight"] for index in (0, 2)] == [1.5, 1.0]
