@@ -22,10 +22,18 @@ def is_recipe(value: object) -> bool:
 
 def setting_of(recipe: Recipe, name: str) -> Any:
     """The value that a recipe gives for parameter `name`: its own default where the recipe does not say; else None."""
-    params = recipe.get("params") or {}
-    parameter = inspect.signature(get_obj_from_str(recipe["target"])).parameters.get(name)
-    default = None if parameter is None or parameter.default is parameter.empty else parameter.default
-    return params.get(name, default) if parameter else None
+    parameter = _parameter(get_obj_from_str(recipe["target"]), name)
+    if parameter is None:
+        return None
+    return (recipe.get("params") or {}).get(name, None if parameter.default is parameter.empty else parameter.default)
+
+
+def _parameter(target: Callable[..., Any], name: str) -> inspect.Parameter | None:
+    """Parameter `name` of a callable, or of the one that it hands further keys on to (its attribute `accepts`)."""
+    known, further = inspect.signature(target).parameters, getattr(target, "accepts", None)
+    if name in known or not isinstance(further, str):
+        return known.get(name)
+    return _parameter(get_obj_from_str(further), name)
 
 
 def built_by_owner(target: Callable[..., Any], name: str) -> bool:

@@ -38,8 +38,8 @@ class Accepted:
 def accepted_by(target: Callable[..., Any]) -> Accepted:
     """What `target(**params)` takes.
 
-    A class of ours that takes `**kwargs` is united with what it hands them to: the callable that its attribute
-    `accepts` names, else its next base class with a constructor of its own.
+    A class of ours that takes `**kwargs` is united with what it hands them to: the callable that `accepts` names in the
+    class whose constructor it is, else its next base class with a constructor of its own.
     """
     try:
         signature = inspect.signature(target)
@@ -68,15 +68,22 @@ def _declared(parameter: inspect.Parameter, annotation: Any) -> Parameter:
 
 
 def _handed_on(target: Callable[..., Any]) -> Callable[..., Any] | None:
-    named = getattr(target, "accepts", None)
+    owner = _owner_of_init(target)
+    named = getattr(owner, "__dict__", {}).get("accepts")
     if isinstance(named, str):
         wrapped: Callable[..., Any] = get_obj_from_str(named)
         return wrapped
     if not (inspect.isclass(target) and _is_ours(target)):
         return None
-    owner = next((base for base in target.__mro__ if "__init__" in vars(base)), object)
     bases = target.__mro__[target.__mro__.index(owner) + 1 :]
     return next((base for base in bases if "__init__" in vars(base) and base is not object), None)
+
+
+def _owner_of_init(target: Callable[..., Any]) -> Any:
+    """The class whose constructor `target` runs; `target` itself where it is no class."""
+    if not inspect.isclass(target):
+        return target
+    return next((base for base in target.__mro__ if "__init__" in vars(base)), object)
 
 
 def _is_ours(target: Callable[..., Any]) -> bool:

@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from ldm.admission import configurable
 from ldm.diffusion.draws import Draws
 from ldm.modules.encoders.captions import Caption, for_each
 from lun.data.example import FURTHER_CAPTIONS, Example
-from lun.data.images.colours import ColourManagement
-from lun.data.images.decode import Interpolation, header_size
-from lun.data.images.loss_masks import MaskKind, mask_file, require_masks
-from lun.data.images.preparation import Preparation, require
+from lun.data.images.decode import header_size
+from lun.data.images.loss_masks import mask_file, require_masks
+from lun.data.images.preparation import require
+from lun.data.images.prepared_pictures import PreparedPictures
 from lun.data.index.missing_data import no_further_captions
 from lun.data.index.selection import SelectionCriteria, Split, Subset, select
 from lun.data.index.sizes import file_states, image_sizes
@@ -30,13 +29,9 @@ from lun.data.selected_captions import SelectedCaptions
 
 
 @configurable
-class Local:
+class Local(PreparedPictures):
     """Images and captions under `data_root`, in any of the layouts of `lun/README.md`.
 
-    size                  pixels of the square that the network sees; None keeps each picture's scale
-    interpolation         how pictures are resized
-    flip_p                probability of mirroring left to right, drawn anew whenever an example comes round
-    crop                  cut out the centre first; without it a picture is squeezed into the square
     layout                which layout the folder has; None recognises it
     metadata_params       which pictures are used and how captions are made of tags
     captions              how captions are made, for folders without descriptions to filter by
@@ -49,11 +44,8 @@ class Local:
     caption_per_encoder   tell the second and third text encoder of a model (SDXL, SD 3) captions of their own, as they
                           are written: `caption_2` and `caption_3` of descriptions, or files `NAME.txt2` and `NAME.txt3`
                           beside `NAME.txt`; where there is none, an encoder is told the caption
-    mask                  where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha`
-                          takes what is opaque; a picture without either counts everywhere
-    icc                   `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its
-                          numbers for sRGB
     follow_links          read what links out of `data_root` lead to as well
+    pictures              what becomes of the pixels: settings of `lun.data.images.preparation.Preparation`
 
     What samplers and caches need is given in columns, without opening a picture: `sizes`, `repeats`, `weights`,
     `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
@@ -62,10 +54,6 @@ class Local:
     def __init__(
         self,
         data_root: str,
-        size: int | None = 512,
-        interpolation: Interpolation = "bicubic",
-        flip_p: float = 0.5,
-        crop: bool = True,
         metadata_params: MetadataParams | None = None,
         limit_images: int | None = None,
         layout: LayoutName | None = None,
@@ -76,15 +64,12 @@ class Local:
         folder_weights: dict[str, float] | None = None,
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
-        mask: MaskKind | None = None,
-        icc: ColourManagement = "convert",
         follow_links: bool = False,
         caption_per_encoder: bool = False,
+        **pictures: Any,
     ) -> None:
-        self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
+        super().__init__(**pictures)
         _check(limit_images, repeats)
-        self.size, self.crop, self.flip_p = size, crop, flip_p
-        self.icc: ColourManagement = icc
         self.follow_links = follow_links
         self.times = repeats
         self.folder_weights = folder_weights or {}
@@ -98,11 +83,11 @@ class Local:
             subset=subset,
             limit=limit_images,
             follow_links=follow_links,
-            masked=mask == "folder",
+            masked=self.prepared.mask == "folder",
         )
         self.selection = select(data_root, choice)
         self.root = self.selection.root
-        require_masks(self.root, mask)
+        require_masks(self.root, self.prepared.mask)
         self.table = self.selection.table
         self.rows = self.selection.rows
         """the rows of `table` that are examples, in their order"""
@@ -116,10 +101,9 @@ class Local:
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
         """Raise the `Fault` of params that no folder could mend."""
-        given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
-        Preparation(*(given[name] for name in ("size", "interpolation", "flip_p", "crop", "mask", "icc")))
-        _check(given["limit_images"], given["repeats"])
-        merged_rules(given["metadata_params"], given["captions"])
+        cls.require_preparation(params)
+        _check(params.get("limit_images"), params.get("repeats", 1))
+        merged_rules(params.get("metadata_params"), params.get("captions"))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -144,14 +128,6 @@ class Local:
         if self.prepared.mask != "folder":
             return None
         return mask_file(self.path(index), self.root, self.follow_links)
-
-    def flipped(self, draws: Draws) -> bool:
-        """Whether the example with these draws is mirrored."""
-        return self.prepared.flipped(draws)
-
-    def preparation(self) -> str:
-        """What the pixels depend on besides the file, the mirroring and an asked size."""
-        return self.prepared.identity()
 
     def files(self, index: int) -> list[Path]:
         """Every file that the pixels of example `index` come from."""

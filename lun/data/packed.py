@@ -1,7 +1,6 @@
 """A packed set: what `python -m lun.pack` wrote, or tar files of WebDataset that it wrote an index for."""
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,8 @@ from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from ldm.modules.encoders.captions import Caption, for_each
 from lun.data.example import FURTHER_CAPTIONS, Example
-from lun.data.images.colours import ColourManagement
-from lun.data.images.decode import Interpolation
-from lun.data.images.loss_masks import MaskKind
-from lun.data.images.preparation import Preparation, require
+from lun.data.images.preparation import require
+from lun.data.images.prepared_pictures import PreparedPictures
 from lun.data.index.missing_data import no_further_captions
 from lun.data.order.law import Size
 from lun.data.packs.mixing import ShardMixing, mixing_of
@@ -28,44 +25,38 @@ WINDOW = 16
 
 
 @configurable
-class PackedSet:
+class PackedSet(PreparedPictures):
     """The pictures and captions of the packed set at `data_root`.
 
     data_root             the folder or URL (http, https, s3, gs, az) that holds `set.json`
     window                of how many shards pictures are mixed: an epoch reads the shards in a shuffled order, so many
                           at a time; None shuffles all pictures together, as those of a folder
     cache_dir, cache_gb   of a set behind a URL, keep whole shards in this folder, in all so many GB (10^9 bytes)
-    size, interpolation, flip_p, crop, mask, icc, captions, default_caption, allow_empty_captions, caption_per_encoder
+    captions, default_caption, allow_empty_captions, caption_per_encoder
                           as of `lun.data.local.Local`; which pictures there are was decided when they were packed
+    pictures              what becomes of the pixels: settings of `lun.data.images.preparation.Preparation`
     """
 
     def __init__(
         self,
         data_root: str,
-        size: int | None = 512,
-        interpolation: Interpolation = "bicubic",
-        flip_p: float = 0.5,
-        crop: bool = True,
         captions: PackedCaptionParams | None = None,
         default_caption: str | None = None,
         allow_empty_captions: bool = False,
-        mask: MaskKind | None = None,
-        icc: ColourManagement = "convert",
         window: int | None = WINDOW,
         cache_dir: str | None = None,
         cache_gb: float | None = None,
         caption_per_encoder: bool = False,
+        **pictures: Any,
     ) -> None:
-        self.prepared = Preparation(size, interpolation, flip_p, crop, mask, icc)
+        super().__init__(**pictures)
         _require_window(window)
-        self.size, self.crop, self.flip_p = size, crop, flip_p
-        self.icc: ColourManagement = icc
         self.window = window
         self.rules = caption_rules(captions)
         self.samples = Samples(storage_of(data_root, cache_dir, cache_gb))
         self.remote = "://" in data_root
         facts = self.samples.table.facts
-        if mask == "folder" and not facts.masks:
+        if self.prepared.mask == "folder" and not facts.masks:
             why = "every picture would count everywhere, as without masks"
             fix = "pack the folder again, with mask: folder in the params of its recipe; or without mask"
             raise Fault("CFG08", f"mask: folder was asked for, and {data_root} has no masks", why=why, fix=fix)
@@ -79,10 +70,9 @@ class PackedSet:
     @classmethod
     def require_settings(cls, params: Mapping[str, Any]) -> None:
         """Raise the `Fault` of params that no set could mend."""
-        given = {name: known.default for name, known in signature(cls).parameters.items()} | dict(params)
-        Preparation(*(given[name] for name in ("size", "interpolation", "flip_p", "crop", "mask", "icc")))
-        _require_window(given["window"])
-        caption_rules(given["captions"])
+        cls.require_preparation(params)
+        _require_window(params.get("window"))
+        caption_rules(params.get("captions"))
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -109,14 +99,6 @@ class PackedSet:
     def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
         return self.prepared.placement(self.samples.size(index), flipped, size)
-
-    def flipped(self, draws: Draws) -> bool:
-        """Whether the example with these draws is mirrored."""
-        return self.prepared.flipped(draws)
-
-    def preparation(self) -> str:
-        """What the pixels depend on besides the sample, the mirroring and an asked size."""
-        return self.prepared.identity()
 
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""

@@ -1,6 +1,5 @@
 """Every setting of a folder of pictures, of its filters and of its captions changes what is trained on."""
 
-import inspect
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from support.profiles import DISPLAY_P3
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.config.signature import accepted_by
 from lun.data.local import Local
 from lun.data.metadata.params import CaptionParams, MetadataParams
 from lun.data.one_set import OneSet
@@ -161,7 +161,7 @@ def outcome(root: Path, params: Mapping[str, Any]) -> Any:
 
 
 def test_every_setting_has_another_value(capsys: pytest.CaptureFixture[str]) -> None:
-    assert inspect.signature(Local).parameters.keys() == {"data_root"} | OTHER.keys()
+    assert accepted_by(Local).parameters.keys() == {"data_root"} | OTHER.keys()
     assert MetadataParams.__annotations__.keys() | CaptionParams.__annotations__.keys() == RULES.keys()
     with capsys.disabled():
         print(f"\n{len(OTHER)} settings of a folder, {len(RULES)} of filters and captions tried")
@@ -191,7 +191,7 @@ def test_a_filter_or_a_rule_for_captions_has_its_effect(
 
 OF_SHARDS = {"window": 2, "cache_dir": "cache", "cache_gb": 1.0}
 """Those of a packed set alone; a cache is refused for one in a folder."""
-OF_PACKED = inspect.signature(PackedSet).parameters.keys() - {"data_root"}
+OF_PACKED = accepted_by(PackedSet).parameters.keys() - {"data_root"}
 
 
 @pytest.fixture(scope="module")

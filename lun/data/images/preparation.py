@@ -28,7 +28,16 @@ File = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a picture becomes an example; each setting is that of `lun.data.local.Local`.
+    """How a picture becomes an example: settings of every set of pictures.
+
+    size           pixels of the square that the network sees; None keeps each picture's scale
+    interpolation  how pictures are resized
+    flip_p         probability of mirroring left to right, drawn anew whenever an example comes round
+    crop           cut out the centre first; without it a picture is squeezed into the square
+    mask           where pictures count in the loss: `folder` reads `mask/NAME.png`, whose white counts; `alpha` takes
+                   what is opaque; a picture without either counts everywhere
+    icc            `convert` reads colours by the profile in the file, so that all are sRGB; `ignore` takes its numbers
+                   for sRGB
 
     Raises `Fault` CFG08 for a setting that makes no sense.
     """

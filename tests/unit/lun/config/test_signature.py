@@ -59,6 +59,13 @@ def test_an_adapter_unites_its_signature_with_that_of_what_it_wraps():
     assert not accepted.anything
 
 
+def test_a_class_below_an_adapter_with_a_constructor_of_its_own_is_not_taken_for_it():
+    class Own(Adapter):
+        def __init__(self, more: int, **kwargs: Any) -> None: ...
+
+    assert accepted_by(Own).anything and "in_features" not in accepted_by(Own).parameters
+
+
 def test_an_annotation_that_cannot_be_resolved_says_nothing():
     assert accepted_by(Half).parameters["other"].annotation is Any
 
