@@ -17,20 +17,19 @@ from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.run_context import RunContext
+from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
 from ldm.training.clipping import require_clippable
 from ldm.training.frozen_since import leave_out_idle
 from ldm.training.loss_scale import LossScale
-from ldm.training.optimized import OptimizedModel
 from ldm.training.schedule import with_horizon
-from ldm.training.window import mean_of, over_ranks
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
 LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
-class TrainedModel(OptimizedModel):
+class TrainedModel(TellsSteps):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
     monitor           the metric by which checkpoints are compared
@@ -78,7 +77,6 @@ class TrainedModel(OptimizedModel):
         self.base = BaseWeights()
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
-        self._window_log: list[dict[str, Tensor]] = []
         self._loss_scale = LossScale(None)
 
     # What the launcher asks before training
@@ -160,46 +158,15 @@ class TrainedModel(OptimizedModel):
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
 
-    def window_mean(self, losses: Tensor) -> Tensor:
-        """Losses of a micro-batch's examples, (b,), as its part of the mean over all N examples of its window.
-
-        That is sum x k x W / N for k micro-batches on W ranks, since Lightning divides by k and ranks average: right
-        also where micro-batches differ in size, for which a mean of means is not.
-        """
-        examples = getattr(getattr(self.trainer, "datamodule", None), "global_batch", None)
-        if examples is None:
-            return losses.mean()
-        return losses.sum() / (examples / (self.trainer.accumulate_grad_batches * self.trainer.world_size))
-
-    def log_window(self, batch_idx: int, means: Mapping[str, Tensor], **plain: float) -> None:
-        """Log metrics at the end of their window, under the number that it will have: Lightning would count from 0.
-
-        means   of each micro-batch by `window_mean`; what is logged is the mean over the window and all ranks
-        plain   numbers that are the same everywhere
-        """
-        self._window_log.append({name: value.detach() for name, value in means.items()})
-        if (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
-            window, self._window_log = mean_of(self._window_log), []
-            self.tell_window(window, **plain)
-
-    def tell_window(self, means: Mapping[str, Tensor], **plain: float) -> None:
-        """Log a window's means on this rank, averaged over all ranks, under the window's number."""
-        self.log_dict(over_ranks(means, self.average) | plain | {"step": float(self.position.step + 1)})
-
-    def average(self, tensor: Tensor) -> Tensor:
-        """The mean of the ranks' tensors, of any shape. Collective."""
-        averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
-        return averaged
-
     def window_completed(self, examples: int) -> None:
-        """Count a completed accumulation window of `examples` examples over all ranks, then update the EMA."""
+        """Count a completed window of `examples` examples over all ranks, update the EMA, and log what is due."""
         self.position.advance(examples)
-        if metrics := self._loss_scale.watch():
-            self.log_dict(metrics)
+        self.step_metrics.keep(self._loss_scale.watch())
         if self.model_ema is not None:
             self.model_ema.update(self.position.step)
             if self.model_ema.stall_ms is not None:
-                self.log("ema/stall_ms", self.model_ema.stall_ms)
+                self.step_metrics.keep({"ema/stall_ms": self.model_ema.stall_ms})
+        self.log_step()
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """Step, and free the gradients now: Lightning would keep them beside the next forward pass's activations.

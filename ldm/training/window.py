@@ -20,7 +20,9 @@ class Micro:
 
 
 def mean_of(logs: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The means of equally named numbers."""
+    """The means of equally named scalars."""
+    if len(logs) == 1:
+        return dict(logs[0])
     return {name: torch.stack([log[name] for log in logs]).mean() for name in logs[0]}
 
 

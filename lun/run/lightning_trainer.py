@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,21 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.model_helpers import is_overridden
+from torch import Tensor
 
 from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config
 from lun.run.resolved import ResolvedRun
+
+
+class ProgramTrainer(Trainer):
+    """Lightning's Trainer, whose callbacks read the latest step's metrics though loggers get one in many."""
+
+    @property
+    def callback_metrics(self) -> dict[str, Tensor]:
+        latest: Callable[[], dict[str, Tensor]] = getattr(self.lightning_module, "latest_metrics", dict)
+        return super().callback_metrics | latest()
 
 
 def require_device(trainer: Mapping[str, Any]) -> None:
@@ -99,6 +109,6 @@ def build_trainer(
     if resolved.execution.settings.get("enable_progress_bar") is False:
         callbacks = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
     bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
-    return Trainer(
+    return ProgramTrainer(
         **settings, callbacks=callbacks, logger=loggers or False, enable_progress_bar=bar, default_root_dir=str(run)
     )

@@ -210,6 +210,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 NO_PARTS: Mapping[str, str] = {
     "ldm.adapters.layer.Adapter": "what kinds of adapters have in common; its parameters are tried with each of them",
     "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
+    "ldm.models.told_steps.TellsSteps": "what models have in common; its parameters are tried with each of them",
     "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
     "ldm.training.quantised.QuantisedLinear": "what a linear layer of a network becomes, by `base_config`",
     "ldm.models.diffusion.network_holder.DiffusionWrapper": "the place of a network on disk",

@@ -23,24 +23,27 @@ class Recorder:
         self.calls.append("gate")
 
 
+def windows(model: TrainedModel, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.model_ema = recorder  # type: ignore[assignment]
+    monkeypatch.setattr(model, "log_step", lambda: recorder.calls.append("log"))
+
+
 def test_the_ema_is_gated_before_and_told_after_each_optimizer_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, logged = TrainedModel(), {}
-    monkeypatch.setattr(model, "log", lambda name, value: logged.update({name: value}))
-    model.model_ema = recorder = Recorder()  # type: ignore[assignment]
+    model, recorder = TrainedModel(), Recorder()
+    windows(model, recorder, monkeypatch)
     for _ in range(2):
         model.on_before_optimizer_step(torch.optim.SGD([torch.zeros(1)], lr=0.1))
         model.window_completed(4)
-    assert recorder.calls == ["gate", 1, "gate", 2]
-    assert logged == {"ema/stall_ms": 12.0}
+    assert recorder.calls == ["gate", 1, "log", "gate", 2, "log"]
+    assert model.latest_metrics() == {"ema/stall_ms": 12.0}
 
 
 def test_an_ema_beside_nothing_logs_no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = TrainedModel()
-    monkeypatch.setattr(model, "log", lambda *args: pytest.fail("nothing to log"))
-    model.model_ema = recorder = Recorder()  # type: ignore[assignment]
+    model, recorder = TrainedModel(), Recorder()
+    windows(model, recorder, monkeypatch)
     recorder.stall_ms = None
     model.window_completed(1)
-    assert recorder.calls == [1]
+    assert recorder.calls == [1, "log"] and model.latest_metrics() == {}
 
 
 @pytest.mark.parametrize("strategy_accumulates", [False, True])

@@ -1,0 +1,53 @@
+"""What the steps of a training measure, kept as tensors on their device until somebody reads it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ldm.training.window import mean_of
+
+
+class StepMetrics:
+    """Means of one accumulation window, and tallies that add up from one log to the next.
+
+    Nothing here waits for a device, moves a number from it, or asks Lightning, which handles every number that is
+    logged for 300 us: `TellsSteps` hands them over when a log is due.
+    """
+
+    def __init__(self) -> None:
+        self._micros: list[dict[str, Tensor]] = []
+        self._latest: dict[str, Tensor | float] = {}
+        self._tallies: dict[tuple[str, ...], Tensor] = {}
+
+    def add(self, means: Mapping[str, Tensor]) -> None:
+        """Take in what a micro-batch measured: a scalar by name."""
+        self._micros.append({name: value.detach() for name, value in means.items()})
+
+    def close_window(self) -> dict[str, Tensor]:
+        """The means over the micro-batches since the last call."""
+        micros, self._micros = self._micros, []
+        return mean_of(micros)
+
+    def keep(self, values: Mapping[str, Tensor | float]) -> None:
+        """Hold these as the latest values, each until it is told anew."""
+        self._latest.update(values)
+
+    def latest(self) -> dict[str, Tensor]:
+        """The latest value of each name, as scalars in float32."""
+        return {name: torch.as_tensor(value, dtype=torch.float32) for name, value in self._latest.items()}
+
+    def tally(self, names: Sequence[str], sums: Tensor, counts: Tensor) -> None:
+        """Add to the sums and counts, both (n,), behind n means; every rank tallies the same names."""
+        both = torch.stack([sums.detach().float(), counts.to(sums.device).float()])
+        held = self._tallies.get(tuple(names))
+        self._tallies[tuple(names)] = both if held is None else held + both
+
+    def close_tallies(self, total: Callable[[Tensor], Tensor]) -> dict[str, float]:
+        """The means since the last call, without those that nothing was counted for; `total` adds up ranks. Waits."""
+        tallies, self._tallies = self._tallies, {}
+        if not tallies:
+            return {}
+        sums, counts = total(torch.cat(list(tallies.values()), dim=1)).tolist()
+        names = [name for group in tallies for name in group]
+        return {name: added / count for name, added, count in zip(names, sums, counts, strict=True) if count}
