@@ -19,6 +19,7 @@ from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
 from ldm.models.metrics import Metric, Metrics
 from ldm.models.model_parts import ForwardUnit, TrainingPlan
+from ldm.models.pixels import on_device
 from ldm.modules.equivariance import STILL, Equivariance, Motion
 from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
 from ldm.modules.networks.vae import DDConfig, keep_last_layer_precise, library_config
@@ -197,7 +198,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         data = getattr(self.trainer, "datamodule", None)
         if self.position.step == 0 and data is not None and data.has("validation"):
             with self.trainer.precision_plugin.forward_context():
-                self._drift.remember(self.moments, iter(data.val_dataloader()))
+                self._drift.remember(self.moments, (on_device(self, batch) for batch in data.val_dataloader()))
 
     def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
         """The scalar loss of a micro-batch; a window ends by steps of the generator and then the discriminator.
@@ -275,7 +276,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def _validation_batches(self) -> Iterator[Any]:
         counts = self.trainer.num_sanity_val_batches if self.trainer.sanity_checking else self.trainer.num_val_batches
         for batch in islice(self.trainer.val_dataloaders, int(counts[0])):
-            yield self.trainer.strategy.batch_to_device(batch, self.device)
+            yield on_device(self, batch)
 
     def _measure(self, batch: Mapping[str, Any]) -> None:
         assert self.loss is not None

@@ -16,6 +16,7 @@ from ldm.files.lazy_tensor import write_through
 from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
+from ldm.models.pixels import in_numbers
 from ldm.models.run_context import RunContext
 from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
@@ -143,6 +144,10 @@ class TrainedModel(TellsSteps):
         return [ForwardUnit(child) for child in children]
 
     # Steps
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """The batch on the device, where the bytes of its pictures and masks become numbers."""
+        return in_numbers(batch, self.trainer.precision_plugin.convert_input)
 
     def draws(self, batch: Mapping[str, Any]) -> BatchDraws:
         """The random draws of a batch: of training, or of validation, which no training draw ever meets."""

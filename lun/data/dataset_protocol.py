@@ -44,7 +44,7 @@ class ImageDataset(Protocol):
     def __len__(self) -> int: ...
 
     def example(self, index: int, draws: Draws) -> Mapping[str, Any]:
-        """`image` (h, w, 3) in [-1, 1] and `caption`; all random choices come from `draws`"""
+        """`image` (h, w, 3), uint8 or floats in [-1, 1], and `caption`; all random choices come from `draws`"""
 
 
 class FullDataset(Protocol):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.models.pixels import NUMBERS
 from ldm.modules.encoders.captions import FURTHER
 
 FURTHER_CAPTIONS = tuple(f"caption_{number}" for number in FURTHER)
@@ -17,7 +18,7 @@ class Example(TypedDict, total=False):
     """One picture and what is known about it."""
 
     image: Tensor
-    """(h, w, 3) float32 in [-1, 1]"""
+    """(h, w, 3): uint8, which is divided on the device, or float32 in [-1, 1]"""
     caption: Required[str]
     caption_2: str
     """for the second text encoder of a model, where it is to be told another one; `caption_3` for the third"""
@@ -27,7 +28,7 @@ class Example(TypedDict, total=False):
     moments: Tensor
     """(2z, h/f, w/f): mean and log-variance of the first stage, in place of `image`"""
     mask: Tensor
-    """(h, w) float32: how much each pixel counts in the loss"""
+    """(h, w): how much each pixel counts in the loss; uint8, 255 in full, or float32, 1 in full"""
     weight: float
     """how much this example counts in the loss"""
     timesteps: tuple[int, int]
@@ -46,7 +47,7 @@ class Batch(TypedDict, total=False):
     """The same keys for b examples."""
 
     image: Tensor
-    """(b, h, w, 3) float32 in [-1, 1]"""
+    """(b, h, w, 3): uint8 up to the device, float32 in [-1, 1] for the model"""
     caption: Required[list[str]]
     caption_2: list[str]
     caption_3: list[str]
@@ -55,7 +56,7 @@ class Batch(TypedDict, total=False):
     moments: Tensor
     """(b, 2z, h/f, w/f)"""
     mask: Tensor
-    """(b, h, w) float32"""
+    """(b, h, w): uint8 up to the device, float32 in [0, 1] for the model"""
     weight: Tensor
     """(b,) float32"""
     timesteps: Tensor
@@ -73,8 +74,9 @@ class Batch(TypedDict, total=False):
 def collate(examples: Sequence[Example]) -> Batch:
     """One batch of `examples` in their order: tensors are stacked, numbers become tensors, text stays a list.
 
-    Where only some examples have a mask or a weight, the others count in full; where only some have a caption for a
-    further text encoder, the others' caption is every encoder's.
+    Where only some pictures or masks are bytes, those become numbers too. Where only some examples have a mask or a
+    weight, the others count in full; where only some have a caption for a further text encoder, the others' caption is
+    every encoder's.
 
     Raises `Fault` DAT09 if the examples do not have the same keys and shapes.
     """
@@ -97,7 +99,8 @@ def _absent(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[s
     defaults: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
     defaults |= {key: row["caption"] for key in FURTHER_CAPTIONS if key in lacking}
     if "mask" in lacking:
-        defaults["mask"] = torch.ones_like(next(other["mask"] for other in rows if "mask" in other))
+        mask = next(other["mask"] for other in rows if "mask" in other)
+        defaults["mask"] = torch.full_like(mask, 255 if mask.dtype == torch.uint8 else 1)
     return defaults
 
 
@@ -121,4 +124,6 @@ def _stack(key: str, tensors: list[Tensor]) -> Tensor:
             why="shapes " + ", ".join(map(str, shapes)),
             fix="data.params.batch_size=1, or one size for all pictures in the params of the data set",
         )
+    if key in NUMBERS and len({tensor.dtype for tensor in tensors}) > 1:
+        tensors = list(map(NUMBERS[key], tensors))
     return torch.stack(tensors)

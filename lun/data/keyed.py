@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from ldm.models.pixels import NUMBERS
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.order.law import Key, Size
@@ -19,7 +20,7 @@ class Keyed(Dataset[Example]):
     """`dataset` behind the batch contract: adds `slot`, hands over the slot's draws, checks the first example.
 
     `dataset` has `__len__` and either `example(index, draws)` or `__getitem__(index)`; both return a map with `image`
-    (h, w, 3) in [-1, 1], tensor or array, and `caption`.
+    (h, w, 3), uint8 or in [-1, 1], tensor or array, and `caption`; which of the two its values are is told by dtype.
     """
 
     def __init__(self, dataset: Any, seed: int) -> None:
@@ -45,8 +46,8 @@ class Keyed(Dataset[Example]):
         if size is not None:
             self._require_size(example, size, index)
             self._tell_sizes(example, size, index)
-        if "image" in example:
-            example["image"] = torch.as_tensor(example["image"]).float()
+        for name in NUMBERS.keys() & example.keys():
+            example[name] = _told_by_dtype(name, example[name], self._origin(index))  # type: ignore[literal-required]
         return example
 
     def _require_size(self, example: Example, size: Size, index: int) -> None:
@@ -91,25 +92,36 @@ def check_example(example: object, where: str) -> None:
 
 
 def check_image(image: object, where: str) -> None:
-    """Raise `Fault` DAT08 unless `image` is a tensor or array (h, w, 3) of real numbers in [-1, 1]."""
+    """Raise `Fault` DAT08 unless `image` is a tensor or array (h, w, 3) of bytes, or of real numbers in [-1, 1]."""
     if isinstance(image, np.ndarray):
         image = torch.from_numpy(image)
     if not isinstance(image, Tensor):
         raise _broken(
             f"returns an image that is a {type(image).__name__}",
             where,
-            "it must be a tensor; lun.data.images.decode.to_array makes one of a PIL image",
+            "it must be a tensor; lun.data.images.decode.to_bytes makes one of a PIL image",
         )
     shape = tuple(image.shape)
     if len(shape) != 3 or shape[2] != 3:
         hint = "; channels come last: image.permute(1, 2, 0)" if len(shape) == 3 and shape[0] == 3 else ""
         raise _broken(f"returns an image of shape {shape}", where, f"it must be (height, width, 3){hint}")
-    if not image.is_floating_point():
-        raise _broken(f"returns an image of {image.dtype}", where, "it must be float32 in [-1, 1]: image / 127.5 - 1")
+    if _told_by_dtype("image", image, where).dtype == torch.uint8:
+        return
     low, high = image.min().item(), image.max().item()
     if not (low >= -1.001 and high <= 1.001):
         hint = ": image / 127.5 - 1" if high > 2 else ""
         raise _broken(f"returns an image with values {low:g} to {high:g}", where, f"it must lie in [-1, 1]{hint}")
+
+
+def _told_by_dtype(name: str, values: Any, where: str) -> Tensor:
+    """A picture or mask as it travels: uint8 stays, floats become float32. Raises `Fault` DAT08 for others."""
+    found = torch.as_tensor(values)
+    if found.dtype == torch.uint8:
+        return found
+    if (found.dtype == torch.bool and name == "mask") or found.is_floating_point():
+        return found.float()
+    numbers = {"image": "float32 in [-1, 1]: image / 127.5 - 1", "mask": "float32 in [0, 1], or bool"}[name]
+    raise _broken(f"returns {name} of {found.dtype}", where, f"it must be uint8, 0 to 255, or {numbers}")
 
 
 def _broken(what: str, where: str, why: str) -> Fault:
@@ -118,5 +130,5 @@ def _broken(what: str, where: str, why: str) -> Fault:
         f"the dataset {what}",
         where=where,
         why=why,
-        fix='return {"image": (h, w, 3) float32 in [-1, 1], "caption": "text"}',
+        fix='return {"image": (h, w, 3) uint8, or float32 in [-1, 1], "caption": "text"}',
     )

@@ -109,7 +109,7 @@ class Local(PreparedPictures):
         return len(self.rows)
 
     def example(self, index: int, draws: Draws, size: tuple[int, int] | None = None) -> Example:
-        """Image (h, w, 3) float32 in [-1, 1] and caption number `index`, mirrored as `draws` decide.
+        """Image (h, w, 3) uint8 and caption number `index`, mirrored as `draws` decide.
 
         `size` = (width, height) is that of a bucket: the picture is cropped to its shape; without it, to the square
         `self.size`. `original_size`, `crop` and `target_size` say what became of it. Raises `Fault` DAT06 for a broken

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from ldm.models.pixels import centred
 from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.images.colours import ColourManagement
 from lun.data.index.selection import Selection
@@ -120,17 +122,16 @@ class DatasetView:
         """One example as training gets it. Raises `Fault` DAT08 for what is none."""
         example = dict(self.access.read(index, draws, size))
         check_example(example, f"{self.access.name}, index {index}")
-        if not isinstance(example["image"], np.ndarray):
-            example["image"] = example["image"].float().numpy()
+        example["image"] = _numbers(example["image"])
         return example
 
     def drawn(self, index: int, draws: Sequence[Draws], size: Size | None) -> tuple[np.ndarray, list[tuple[str, bool]]]:
         """The picture (h, w, 3) in [-1, 1] of the first of `draws`, and (caption, mirrored) of each of them."""
         if self.access.has(*CACHED_LATENTS):  # pictures do not depend on draws: one is opened
             shown = [(self.dataset.caption(index, one), bool(self.dataset.flipped(one))) for one in draws]
-            return np.asarray(self.dataset.picture(index, shown[0][1], size)["image"], np.float32), shown
+            return _numbers(self.dataset.picture(index, shown[0][1], size)["image"]), shown
         examples = [self.example(index, one, size) for one in draws]
-        return np.asarray(examples[0]["image"], np.float32), [(one["caption"], False) for one in examples]
+        return examples[0]["image"], [(one["caption"], False) for one in examples]
 
     def captions(self, seed: int, most: int) -> list[str]:
         """One draw for each of so many examples, spread evenly."""
@@ -156,6 +157,11 @@ class DatasetView:
         known = self.selection.table.score[self.selection.rows]
         scores: np.ndarray = known[~np.isnan(known)]
         return scores
+
+
+def _numbers(image: Any) -> np.ndarray:
+    """A picture of a dataset, bytes or numbers, (h, w, 3) float32 in [-1, 1]."""
+    return centred(torch.as_tensor(image)).float().numpy()
 
 
 def _bytes_of(path: Path) -> int:

@@ -149,7 +149,7 @@ def plain_picture(path: Path) -> np.ndarray:
 
 def our_picture(path: Path) -> torch.Tensor:
     target = (512, 512)
-    return decode.to_array(decode.fit(decode.decode(path, target), target, True, decode.RESAMPLING["bicubic"]))
+    return decode.to_bytes(decode.fit(decode.decode(path, target), target, True, decode.RESAMPLING["bicubic"]))
 
 
 def pictures(root: Path, count: int) -> None:

@@ -13,6 +13,7 @@ from support.equality import differences, final_state
 from support.runs import load, newest_run
 
 from ldm.models.autoencoder_metrics import LOGGED, psnr
+from ldm.models.pixels import centred
 from lun.data.local import Local
 
 AUTOENCODER = Path(__file__).parents[1] / "fixtures" / "tiny-autoencoder.yaml"
@@ -304,7 +305,7 @@ def test_what_cannot_be_trained_is_said_before_anything_is_written(
 def mean_colours(root: Path, side: int) -> float:
     """PSNR in dB of pictures painted over with their mean colour, each with its own: what blobs of colour reach."""
     pictures = Local(str(root), size=side)
-    real = torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))])
+    real = centred(torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))]))
     plain = real.mean(dim=(1, 2), keepdim=True).expand_as(real)
     return float(psnr(real.movedim(-1, 1), plain.movedim(-1, 1)).mean())
 

@@ -12,6 +12,7 @@ import yaml
 from support.runs import newest_run
 
 from ldm.models.autoencoder_metrics import psnr
+from ldm.models.pixels import centred
 from ldm.modules.posterior import Posterior
 from ldm.util import instantiate_from_config
 from lun.data.local import Local
@@ -77,7 +78,8 @@ def test_the_first_stage_draws_what_it_never_saw_and_its_latents_are_scaled_to_o
     first_stage = instantiate_from_config(params["first_stage_config"])
     for split, least in (("train", 35.5), ("held-out", 28.0)):
         pictures = Local(f"configs/demo/data/{split}", size=32)
-        real = torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))]).movedim(-1, 1)
+        read = torch.stack([pictures.picture(index, False)["image"] for index in range(len(pictures))])
+        real = centred(read).movedim(-1, 1)
         posterior = Posterior.of(first_stage.encode_moments(real))
         assert psnr(real, first_stage.decode(posterior.mean)).mean() > least
         assert params["scale_factor"] * posterior.mean.std().item() == pytest.approx(1.0, abs=0.01)

@@ -1,4 +1,4 @@
-"""From an image file to numbers: decode, turn upright, colours to sRGB, crop and resize, scale to [-1, 1]."""
+"""From an image file to the bytes of its picture: decode, turn upright, colours to sRGB, crop and resize."""
 
 import os
 import struct
@@ -165,9 +165,9 @@ def centre_box(width: int, height: int, across: int = 1, down: int = 1) -> tuple
     return left, top, left + wide, top + high
 
 
-def to_array(image: Image.Image) -> Tensor:
-    """(h, w, 3) float32 in [-1, 1] from an 8-bit RGB picture; 0 becomes -1 and 255 becomes 1."""
-    return torch.from_numpy(np.array(image)).float().div_(127.5).sub_(1.0)
+def to_bytes(image: Image.Image) -> Tensor:
+    """(h, w, 3) uint8 from an 8-bit RGB picture; (h, w) from one in greyscale."""
+    return torch.from_numpy(np.array(image))
 
 
 def flip(image: Tensor) -> Tensor:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
 from ldm.errors import Fault
 from lun.data.images.colours import eight_bits
-from lun.data.images.decode import decode, opened, upright
+from lun.data.images.decode import decode, opened, to_bytes, upright
 from lun.data.index.listing import Tree, composed, leads_out
 
 MaskKind = Literal["folder", "alpha"]
@@ -30,7 +28,7 @@ def read_mask(
     kind: MaskKind,
     cut: Callable[[Image.Image], Image.Image],
 ) -> Tensor | None:
-    """(h, w) in [0, 1] for the file `picture`, white is 1; None where there is no mask.
+    """(h, w) uint8 for the file `picture`, white is 255; None where there is no mask.
 
     beside  the file of its mask, for `folder`; None: it has none
     cut     what is done to the picture, so that the mask is done the same to
@@ -40,7 +38,7 @@ def read_mask(
     mask = _alpha(picture) if kind == "alpha" else None if beside is None else decode(beside)
     if mask is None:
         return None
-    return torch.from_numpy(np.array(cut(mask.convert("L")))).float().div_(255)
+    return to_bytes(cut(mask.convert("L")))
 
 
 def require_masks(root: Path, kind: MaskKind | None) -> None:

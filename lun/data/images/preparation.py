@@ -18,7 +18,7 @@ from lun.data.images.decode import (
     decode,
     fit,
     flip,
-    to_array,
+    to_bytes,
 )
 from lun.data.images.loss_masks import MaskKind, read_mask
 from lun.data.order.law import Size
@@ -62,7 +62,7 @@ class Preparation:
         """
         target = self._target(size)
         cut = partial(fit, size=target, crop=self.crop, resampling=RESAMPLING[self.interpolation])
-        example: Example = {"image": to_array(cut(decode(file, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
+        example: Example = {"image": to_bytes(cut(decode(file, target, self.icc)))}  # type: ignore[typeddict-item]  # no caption yet
         mask = read_mask(file, beside, self.mask, cut) if self.mask else None
         if mask is not None:
             example["mask"] = mask.flip(1) if flipped else mask

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ldm.models.pixels import centred
 from lun.data.cache.shards.identity import identity
 
 
@@ -21,9 +22,9 @@ class LatentEncoder:
 
     @torch.no_grad()
     def __call__(self, pictures: Tensor) -> Tensor:
-        """(b, h, w, 3) in [-1, 1] to (b, 2z, h/f, w/f) float32 on the CPU."""
+        """(b, h, w, 3), uint8 or in [-1, 1], to (b, 2z, h/f, w/f) float32 on the CPU."""
         with torch.autocast(self.device.type, enabled=False):
-            x = pictures.movedim(-1, 1).to(self.device, self.dtype)
+            x = centred(pictures.to(self.device)).movedim(-1, 1).to(self.dtype)
             moments: Tensor = self.first_stage.encode_moments(x)
         return moments.float().cpu()
 

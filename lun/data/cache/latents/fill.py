@@ -10,6 +10,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import DataLoader, Dataset
 
 from ldm.errors import Fault
+from ldm.models.pixels import shares
 from lun.data.cache.latents.cached import UNREADABLE, WantedEntries
 from lun.data.cache.shards.filling import steadily
 from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards, Writer
@@ -97,13 +98,15 @@ class _Pictures(Dataset[Any]):
 
 
 def _by_shape(rows: list[Row]) -> Iterator[list[Row]]:
-    shapes = dict.fromkeys(tuple(picture["image"].shape) for _, picture in rows)
-    for shape in shapes:
-        yield [row for row in rows if tuple(row[1]["image"].shape) == shape]
+    alike: dict[Any, list[Row]] = {}
+    for row in rows:
+        image = row[1]["image"]
+        alike.setdefault((tuple(image.shape), image.dtype), []).append(row)
+    yield from alike.values()
 
 
 def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dtype, writer: Writer) -> None:
-    moments = encode(torch.stack([torch.as_tensor(picture["image"]).float() for _, picture in rows]))
+    moments = encode(torch.stack([torch.as_tensor(picture["image"]) for _, picture in rows]))
     for (entry, picture), own in zip(rows, moments, strict=True):
         if not own.isfinite().all():
             raise Fault(
@@ -115,5 +118,7 @@ def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dt
             )
         tensors = {"moments": own}
         if "mask" in picture:
-            tensors["mask"] = adaptive_avg_pool2d(picture["mask"][None].float(), (own.shape[-2], own.shape[-1]))[0]
+            tensors["mask"] = adaptive_avg_pool2d(
+                shares(picture["mask"])[None].float(), (own.shape[-2], own.shape[-1])
+            )[0]
         writer.add(entry.name, {name: tensor.to(dtype, copy=True) for name, tensor in tensors.items()})

@@ -47,3 +47,18 @@ def test_an_example_without_mask_or_weight_counts_in_full():
     batch = collate([masked, example(1)])
     assert batch["weight"].tolist() == [0.5, 1.0]
     assert batch["mask"].flatten(1).sum(1).tolist() == [0.0, 4.0]
+
+
+def test_an_example_without_a_mask_counts_in_full_beside_masks_of_bytes():
+    batch = collate([example(0) | {"mask": torch.zeros(2, 2, dtype=torch.uint8)}, example(1)])
+    assert batch["mask"].dtype == torch.uint8
+    assert batch["mask"].flatten(1).float().mean(1).tolist() == [0.0, 255.0]
+
+
+def test_bytes_beside_numbers_become_numbers():
+    """Two sets in one batch: one of this program, one of the user's own that gives numbers."""
+    of_bytes = {"image": torch.full((2, 2, 3), 255, dtype=torch.uint8), "mask": torch.full((2, 2), 51).byte()}
+    numbers = {"image": torch.zeros(2, 2, 3), "mask": torch.ones(2, 2)}
+    batch = collate([example(0) | of_bytes, example(1) | numbers])
+    assert batch["image"][:, 0, 0, 0].tolist() == [1.0, 0.0]
+    assert batch["mask"][:, 0, 0].tolist() == pytest.approx([0.2, 1.0])

@@ -56,6 +56,25 @@ def test_an_array_is_as_good_as_a_tensor():
     assert image.dtype == torch.float32
 
 
+@pytest.mark.parametrize("image", [torch.full((2, 2, 3), 7, dtype=torch.uint8), np.full((2, 2, 3), 7, np.uint8)])
+def test_bytes_stay_bytes(image):
+    assert Keyed(Plain({"image": image, "caption": ""}), 0)[0, 0]["image"].dtype == torch.uint8
+
+
+def test_a_later_example_of_another_type_is_refused():
+    data = Plain({"image": GOOD, "caption": "a"})
+    keyed = Keyed(data, 0)
+    keyed[0, 0]
+    data.found = {"image": (GOOD + 200).int(), "caption": "a"}
+    with pytest.raises(Fault, match="image of torch.int32"):
+        keyed[1, 1]
+
+
+def test_a_mask_of_truths_counts_where_it_is_true():
+    mask = Keyed(Plain({"image": GOOD, "caption": "", "mask": np.array([[True, False]] * 2)}), 0)[0, 0]["mask"]
+    assert mask.tolist() == [[1.0, 0.0]] * 2
+
+
 def test_cached_moments_stand_in_for_the_image():
     assert "image" not in Keyed(Plain({"moments": torch.zeros(8, 1, 1), "caption": ""}), 0)[0, 0]
 
@@ -73,9 +92,14 @@ def test_cached_moments_stand_in_for_the_image():
             "it must be (height, width, 3); channels come last: image.permute(1, 2, 0)",
         ),
         (
-            {"image": GOOD.to(torch.uint8), "caption": "a"},
-            "the dataset returns an image of torch.uint8",
-            "it must be float32 in [-1, 1]: image / 127.5 - 1",
+            {"image": GOOD.to(torch.int32), "caption": "a"},
+            "the dataset returns image of torch.int32",
+            "it must be uint8, 0 to 255, or float32 in [-1, 1]: image / 127.5 - 1",
+        ),
+        (
+            {"image": GOOD, "caption": "a", "mask": torch.ones(2, 2, dtype=torch.int64)},
+            "the dataset returns mask of torch.int64",
+            "it must be uint8, 0 to 255, or float32 in [0, 1], or bool",
         ),
         (
             {"image": GOOD + 200, "caption": "a"},
@@ -90,7 +114,7 @@ def test_cached_moments_stand_in_for_the_image():
         (
             {"image": Image.new("RGB", (2, 2)), "caption": "a"},
             "the dataset returns an image that is a Image",
-            "it must be a tensor; lun.data.images.decode.to_array makes one of a PIL image",
+            "it must be a tensor; lun.data.images.decode.to_bytes makes one of a PIL image",
         ),
     ],
 )

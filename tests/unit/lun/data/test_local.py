@@ -76,7 +76,7 @@ def test_an_example_has_the_asked_size_and_its_caption(tmp_path):
     data = Local(str(put(tmp_path, "a.png", "a.txt")), size=8)
     example = data.example(0, Draws(0, 0))
     assert example["image"].shape == (8, 8, 3)
-    assert example["image"].dtype == torch.float32
+    assert example["image"].dtype == torch.uint8
     assert example["caption"] == "a.txt"
 
 
@@ -86,8 +86,8 @@ def test_the_slot_decides_about_the_flip(tmp_path):
     image.paste("white", (0, 0, 2, 4))
     image.save(tmp_path / "a.png")
     data = Local(str(tmp_path), size=4)
-    flipped = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0 for slot in range(64)]
-    again = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0 for slot in range(64)]
+    flipped = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 128 for slot in range(64)]
+    again = [data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 128 for slot in range(64)]
     assert flipped == again
     assert 16 < sum(flipped) < 48
 
@@ -99,7 +99,7 @@ def test_flip_p_at_its_ends_is_certain(tmp_path, flip_p, flipped):
     image.paste("white", (0, 0, 1, 2))
     image.save(tmp_path / "a.png")
     data = Local(str(tmp_path), size=2, flip_p=flip_p)
-    assert all((data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 0) is flipped for slot in range(8))
+    assert all((data.example(0, Draws(0, slot))["image"][0, 0, 0].item() < 128) is flipped for slot in range(8))
 
 
 def test_images_without_caption_are_left_out_and_told(tmp_path, caplog):

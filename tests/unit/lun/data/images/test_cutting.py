@@ -59,8 +59,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_mask_is_cut_and_mirrored_with_its_picture(folder: Path, kind, flip_p):
     local = Local(str(folder), mask=kind, flip_p=flip_p)
     example = local.example(0, Draws(0, 0), (8, 4))
-    left = torch.zeros(4, 8)
-    left[:, :4] = 1
+    left = torch.zeros(4, 8, dtype=torch.uint8)
+    left[:, :4] = 255
     assert torch.equal(example["mask"], left.flip(1) if flip_p else left)
 
 

@@ -1,4 +1,4 @@
-"""Decoding: every kind of file becomes upright RGB in [-1, 1], or a fault that names it."""
+"""Decoding: every kind of file becomes upright RGB, or a fault that names it."""
 
 import struct
 import zlib
@@ -11,7 +11,7 @@ from PIL import Image, PngImagePlugin
 from PIL.Image import Resampling
 
 from ldm.errors import Fault
-from lun.data.images.decode import RESAMPLING, centre_box, decode, fit, flip, header_size, to_array
+from lun.data.images.decode import RESAMPLING, centre_box, decode, fit, flip, header_size, to_bytes
 
 WHITE = (255, 255, 255)
 
@@ -170,12 +170,12 @@ def test_linear_is_the_old_name_of_bilinear():
     assert RESAMPLING["linear"] is RESAMPLING["bilinear"] is Resampling.BILINEAR
 
 
-def test_numbers_run_from_minus_one_to_one_with_channels_last():
+def test_pictures_travel_as_bytes_with_channels_last():
     image = Image.new("RGB", (3, 2), (0, 255, 51))
-    array = to_array(image)
+    array = to_bytes(image)
     assert array.shape == (2, 3, 3)
-    assert array.dtype == torch.float32
-    torch.testing.assert_close(array[0, 0], torch.tensor([-1.0, 1.0, -0.6]))
+    assert array.dtype == torch.uint8
+    assert array[0, 0].tolist() == [0, 255, 51]
 
 
 def test_flipping_mirrors_left_to_right():

@@ -10,6 +10,7 @@ from support.runs import make_shapes
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from ldm.models.pixels import centred, shares
 from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.contents import Contents
 from lun.data.cache.latents.encoder import LatentEncoder
@@ -63,7 +64,7 @@ def test_moments_are_those_of_the_picture_mirrored_as_drawn(cache, pictures):
         plain, kept = data.example(slot % 6, draws), cached.example(slot % 6, draws)
         flips.add(data.flipped(draws))
         assert kept["caption"] == plain["caption"]
-        assert torch.equal(kept["moments"], Halving().encode_moments(plain["image"].movedim(-1, 0)[None])[0])
+        assert torch.equal(kept["moments"], Halving().encode_moments(centred(plain["image"]).movedim(-1, 0)[None])[0])
     assert flips == {False, True}
 
 
@@ -141,7 +142,9 @@ def test_masks_are_kept_at_the_scale_of_the_moments(cache, pictures):
     data = local(pictures, mask="folder", flip_p=0.0)
     cached, _ = filled(cache, data)
     whole = data.picture(1, False)["mask"]
-    assert torch.allclose(cached.example(1, Draws(0, 0))["mask"], torch.nn.functional.avg_pool2d(whole[None], 2)[0])
+    assert torch.allclose(
+        cached.example(1, Draws(0, 0))["mask"], torch.nn.functional.avg_pool2d(shares(whole)[None], 2)[0]
+    )
     assert "mask" not in cached.example(0, Draws(0, 0))  # it counts in full
 
 

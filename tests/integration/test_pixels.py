@@ -1,0 +1,31 @@
+"""Pictures through the whole program."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.equality import differences, final_state
+from support.runs import make_shapes, newest_run
+
+from ldm.models.pixels import centred, shares
+from lun.data.images import loss_masks, preparation
+
+Lun = Callable[..., int]
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-true"])
+def test_pictures_and_masks_that_travel_as_bytes_train_to_the_same_bits(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    data = make_shapes(tmp_path / "shapes", [(8, 8)] * 5)
+    settings = ["data.params.train.params.mask=folder", f"lightning.trainer.precision={precision}"]
+    states: list[Any] = []
+    as_bytes = preparation.to_bytes
+    for name in ("bytes", "numbers"):
+        if name == "numbers":
+            monkeypatch.setattr(preparation, "to_bytes", lambda image: centred(as_bytes(image)))
+            monkeypatch.setattr(loss_masks, "to_bytes", lambda image: shares(as_bytes(image)))
+        assert lun("-t", "-n", name, *settings, "lightning.trainer.max_steps=2", data=data) == 0
+        states.append(final_state(newest_run(tmp_path / "logs")))
+    assert differences(*states) == []

@@ -1,0 +1,57 @@
+"""Bytes become numbers on the device: the same bits as before they travelled so, for every model and precision."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch.plugins.precision import DoublePrecision, HalfPrecision, MixedPrecision, Precision
+from torch import Tensor
+
+from ldm.models.autoencoder import AutoencoderKL
+from ldm.models.base import TrainedModel
+from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.models.pixels import centred, shares
+
+BYTES = torch.arange(256, dtype=torch.uint8)
+PRECISIONS = [
+    Precision(),
+    MixedPrecision("bf16-mixed", "cpu"),
+    MixedPrecision("16-mixed", "cuda", scaler=torch.amp.GradScaler("cpu")),
+    HalfPrecision("bf16-true"),
+    HalfPrecision("16-true"),
+    DoublePrecision(),
+]
+
+
+def arrived(batch: Any, precision: Precision) -> Any:
+    model = TrainedModel()
+    model._trainer = SimpleNamespace(precision_plugin=precision)  # type: ignore[assignment]
+    return model.on_after_batch_transfer(batch, 0)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda one: f"{type(one).__name__} {one.precision}")
+def test_all_256_values_have_the_bits_of_numbers_that_travel(precision: Precision) -> None:
+    numbers = {"image": BYTES.float().div_(127.5).sub_(1.0), "mask": BYTES.float().div_(255)}
+    seen = arrived(precision.convert_input({"image": BYTES, "mask": BYTES}), precision)
+    expected = precision.convert_input(numbers)
+    for key, values in expected.items():
+        assert seen[key].dtype == values.dtype and torch.equal(seen[key], values), key
+
+
+def test_numbers_and_all_else_of_a_batch_stay_what_they_are() -> None:
+    batch = {"image": torch.rand(1, 2, 2, 3), "caption": ["a"], "slot": torch.tensor([3]), "depth": BYTES}
+    assert arrived(batch, Precision()) is batch
+    alone = torch.rand(2)
+    assert arrived(alone, Precision()) is alone
+
+
+@pytest.mark.parametrize("model", [LatentDiffusion, AutoencoderKL])
+def test_no_model_has_a_way_of_its_own(model: type[TrainedModel]) -> None:
+    assert model.on_after_batch_transfer is TrainedModel.on_after_batch_transfer
+
+
+@pytest.mark.parametrize(("read", "low"), [(centred, -1.0), (shares, 0.0)])
+def test_black_and_white_are_the_ends_of_the_range(read: Any, low: float) -> None:
+    numbers: Tensor = read(BYTES)
+    assert (numbers[0].item(), numbers[-1].item()) == (low, 1.0)
