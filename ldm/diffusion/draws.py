@@ -18,11 +18,15 @@ def key(seed: int, purpose: str, *numbers: int) -> int:
 
 
 class Draws:
-    """The random draws of one slot: `draws(purpose)` is a fresh CPU generator keyed by (seed, purpose, slot)."""
+    """The random draws of one slot: `draws(purpose)` is a fresh CPU generator keyed by (seed, purpose, slot).
 
-    def __init__(self, seed: int, slot: int) -> None:
+    step  completed optimizer steps where the slot is read in training, else None; no draw is keyed by it
+    """
+
+    def __init__(self, seed: int, slot: int, step: int | None = None) -> None:
         self.seed = seed
         self.slot = slot
+        self.step = step
 
     def __call__(self, purpose: str) -> torch.Generator:
         return torch.Generator().manual_seed(key(self.seed, purpose, self.slot))

@@ -35,8 +35,8 @@ class Keyed(Dataset[Example]):
 
     def __getitem__(self, key: Key) -> Example:
         """The example at `key.example` for `key.slot`. Raises `Fault` DAT08 if the dataset returns something else."""
-        slot, index, size = Key(*key)
-        read = self.access.read(index, Draws(self.seed, slot), size)
+        slot, index, size, step = Key(*key)
+        read = self.access.read(index, Draws(self.seed, slot, step), size)
         if not self.checked:
             check_example(read, self._origin(index))
             self.checked = True

@@ -93,6 +93,7 @@ class Local(PreparedPictures):
         """the rows of `table` that are examples, in their order"""
         described = metadata_params is not None
         self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "")
+        self.captions.require_tags(self.rows)
         self.compose = self.captions.maker.compose
         self.caption_per_encoder = caption_per_encoder
         if caption_per_encoder and not any(self.further_captions(index) for index in range(len(self.rows))):

@@ -14,6 +14,7 @@ from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.images.preparation import require
 from lun.data.images.prepared_pictures import PreparedPictures
 from lun.data.index.missing_data import no_further_captions
+from lun.data.metadata.made_captions import LOOKED_AT
 from lun.data.order.law import Size
 from lun.data.packs.mixing import ShardMixing, mixing_of
 from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, caption_rules
@@ -63,6 +64,10 @@ class PackedSet(PreparedPictures):
         absent = default_caption if default_caption is not None else "" if allow_empty_captions else None
         self.captions = PackedCaptions(facts, self.rules, absent)
         self.compose = self.captions.maker.compose
+        if self.compose.warmup_steps:
+            some = range(0, len(self), -(-len(self) // LOOKED_AT) or 1)
+            written = (self.captions.written(self.samples[index].record, data_root) for index in some)
+            self.captions.maker.require_tags(written, data_root)
         self.caption_per_encoder = caption_per_encoder
         if caption_per_encoder and facts.further is False:
             raise no_further_captions(data_root)

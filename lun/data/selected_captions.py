@@ -1,16 +1,20 @@
 """The captions of a folder's pictures: what is written of each, and what the rules make of it at an access."""
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldm.diffusion.draws import Draws
 from ldm.modules.encoders.captions import FURTHER
 from lun.data.index.selection import Selection
 from lun.data.metadata.caption_files import CaptionReader
 from lun.data.metadata.description import FURTHER_KEYS
-from lun.data.metadata.made_captions import CaptionMaker, WrittenText
+from lun.data.metadata.made_captions import LOOKED_AT, CaptionMaker, WrittenText
 
 
 class SelectedCaptions:
@@ -56,6 +60,16 @@ class SelectedCaptions:
         """(text, tags) as the files have them, before any rule."""
         tags = [] if self.maker.tags_from_text else self.table.tags_of(row)
         return self._text(row).split("\n")[0], tags[: len(tags) - len(self._score_tag(row))]
+
+    def require_tags(self, rows: NDArray[np.int64]) -> None:
+        """Raise `Fault` CFG08 for rules of tags whose captions have none, judged by some of them."""
+        if self.maker.compose.warmup_steps:
+            some = rows[:: -(-len(rows) // LOOKED_AT) or 1].tolist()
+            self.maker.require_tags((self._written(row) for row in some if self._is_readable(row)), str(self.root))
+
+    def _is_readable(self, row: int) -> bool:
+        source = self.table.source[row]
+        return not (self.reads_files and source) or os.access(self.root / source, os.R_OK)
 
     def record(self, row: int) -> dict[str, Any]:
         """What the files say of a row, before any rule; what they do not say is left out."""

@@ -46,7 +46,7 @@ def _subset(found: Found, taken: Taken) -> str:
         "default_caption": taken.text("class_tokens"),
         "flip_p": 0.5 if taken("flip_aug") else 0.0,
         "mask": "alpha" if taken("alpha_mask") else None,
-        "captions": _captions(taken),
+        "captions": _captions(found, taken),
     }
     resolution = taken("resolution", 512)
     sides = [resolution] if not isinstance(resolution, list) else [(resolution[0] * resolution[-1]) ** 0.5]
@@ -66,11 +66,11 @@ def _subset(found: Found, taken: Taken) -> str:
     return name
 
 
-def _captions(taken: Taken) -> dict[str, Any]:
+def _captions(found: Found, taken: Taken) -> dict[str, Any]:
     shuffles, drops = taken("shuffle_caption"), taken.number("caption_tag_dropout_rate")
     keep, fence = int(taken.number("keep_tokens")), taken.text("keep_tokens_separator")
     separator = str(taken("caption_separator", ","))
-    tags = shuffles or drops or fence
+    tags = shuffles or drops or fence or taken("token_warmup_step")
     wildcards = bool(taken("enable_wildcard"))
     return {
         "split_tags": separator if tags else None,
@@ -78,8 +78,19 @@ def _captions(taken: Taken) -> dict[str, Any]:
         "keep_tags": keep if tags else None,
         "keep_separator": fence,
         "tag_dropout_p": drops,
+        **_warm_up(found, taken),
         "prefix": taken.text("caption_prefix"),
         "suffix": taken.text("caption_suffix"),
         "wildcards": wildcards,
         "several_captions": wildcards,  # there each line is one of several then
     }
+
+
+def _warm_up(found: Found, taken: Taken) -> dict[str, Any]:
+    """The steps over which tags grow; below 1 they are a share of a run, whose length no data set knows."""
+    steps, least = taken.number("token_warmup_step"), int(taken.number("token_warmup_min", 1))
+    if 0 < steps < 1:
+        found.unread.append(
+            f"{taken.where}.token_warmup_step: {steps} of the run; tag_warmup_steps is a number of steps"
+        )
+    return {"tag_warmup_steps": int(steps), "tag_warmup_min": least} if steps >= 1 else {}

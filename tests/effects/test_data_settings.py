@@ -66,6 +66,8 @@ RULES: Mapping[str, Any] = {
     "tag_dropout_p": 0.5,
     "tag_dropout": {"solo": 1.0},
     "prefix_dropout": {"artist:": 1.0},
+    "tag_warmup_steps": 4,
+    "tag_warmup_min": 2,
     "replacements": {"artist:": "by "},
     "tag_separator": " | ",
     "final_tag_separator": True,
@@ -89,6 +91,7 @@ RULES: Mapping[str, Any] = {
 RULES_BESIDE: Mapping[str, Mapping[str, Any]] = {
     "text_p": {"words": "either", "text_p": 1.0},
     "keep_tags": {"shuffle_tag_p": 1.0},
+    "tag_warmup_min": {"tag_warmup_steps": 4},
     "tag_bonus_scores": {"min_score": 350},
 }
 OF_TEXT = (
@@ -149,7 +152,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seen(root: Path, params: Mapping[str, Any]) -> Any:
     """What training would see of a folder: pictures, captions and how much each counts."""
     local = Local(str(root), **{"size": 8, "flip_p": 0.0, **params})
-    examples = [local.example(index, Draws(0, 10 * index + turn)) for index in range(len(local)) for turn in range(3)]
+    turns = [(index, turn) for index in range(len(local)) for turn in range(3)]
+    examples = [local.example(index, Draws(0, 10 * index + turn, step=turn)) for index, turn in turns]
     return described((local.names(), examples, local.repeats(), local.weights()))
 
 
@@ -208,7 +212,9 @@ def seen_packed(root: Path, params: Mapping[str, Any]) -> Any:
     try:
         found = PackedSet(str(root), **{"size": 8, "flip_p": 0.0, **params})
         indices = [index for index in range(len(found)) for _ in range(3)]
-        examples = [found.example(index, Draws(0, 10 * index + turn)) for turn, index in enumerate(indices)]
+        examples = [
+            found.example(index, Draws(0, 10 * index + turn, step=turn % 3)) for turn, index in enumerate(indices)
+        ]
     except Fault as fault:
         return fault.id
     return described((examples, OneSet(found, None).fingerprint()))

@@ -25,6 +25,7 @@ TAG_RULES = frozenset(
         "tag_dropout_p",
         "tag_dropout",
         "prefix_dropout",
+        "tag_warmup_steps",
         "replacements",
         "tag_separator",
         "final_tag_separator",
@@ -60,6 +61,8 @@ class Composer:
         self.dropout_p = params.get("tag_dropout_p", 0.0)
         self.dropout = dict(params.get("tag_dropout", {}))
         self.prefix_dropout = dict(params.get("prefix_dropout", {}))
+        self.warmup_steps = params.get("tag_warmup_steps", 0)
+        self.warmup_min = params.get("tag_warmup_min", 1)
         self.drops = bool(self.dropout_p or self.dropout or self.prefix_dropout)
         self.replacements = list(params.get("replacements", {}).items())
         self.separator = params.get("tag_separator", ", ")
@@ -71,7 +74,9 @@ class Composer:
     @property
     def draws(self) -> bool:
         """Whether a caption may come out differently at another access, for the same line of text."""
-        return not self.skip and bool(self.drops or self.shuffle_p or self.wildcards or self.words == "either")
+        return not self.skip and bool(
+            self.drops or self.shuffle_p or self.wildcards or self.warmup_steps or self.words == "either"
+        )
 
     @property
     def always_draws(self) -> bool:
@@ -96,8 +101,10 @@ class Composer:
         return self.words or "tags"
 
     def of_tags(self, tags: Sequence[str], draws: Draws | None = None) -> str:
-        """Tags chosen, ordered, dropped, shuffled, replaced and joined."""
+        """Tags chosen, ordered, warmed up, dropped, shuffled, replaced and joined."""
         head, free, tail = self._parts([tag for tag in tags if self._wanted(tag)])
+        if draws is not None and draws.step is not None:
+            free = self.warmed_up(free, draws.step)
         if self.drops and draws is not None:
             free = self._left(free, draws)
         if _drawn(draws, "caption/shuffle", self.shuffle_p):
@@ -105,6 +112,12 @@ class Composer:
             order = torch.randperm(len(free), generator=draws("caption/order"))
             free = [free[place] for place in order.tolist()]
         return self._joined([*head, *free, *tail])
+
+    def warmed_up(self, tags: list[str], step: int) -> list[str]:
+        """The first of `tags`: `tag_warmup_min` at the first step, all from `tag_warmup_steps` on."""
+        if step >= self.warmup_steps or len(tags) <= self.warmup_min:
+            return tags
+        return tags[: self.warmup_min + step * (len(tags) - self.warmup_min) // self.warmup_steps]
 
     def _wanted(self, tag: str) -> bool:
         return tag not in self.unwanted and not tag.startswith(self.unwanted_prefixes)

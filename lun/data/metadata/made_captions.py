@@ -1,12 +1,16 @@
 """Captions of what is written of a picture, made anew at each access."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ldm.diffusion.draws import Draws
+from ldm.errors import Fault
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.wildcards import with_choices
+
+LOOKED_AT = 1000
+"""Captions, spread over a set, by which it is judged whether it has tags."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,18 @@ class CaptionMaker:
     def tags_of_text(self, text: str) -> list[str]:
         """The tags that a text lists, all its lines together."""
         return [tag for line in text.split("\n") for tag in self._split(line)]
+
+    def require_tags(self, written: Iterable[WrittenText], where: str) -> None:
+        """Raise `Fault` CFG08 where tags are to be warmed up and no caption of those `written` has several."""
+        if self.compose.warmup_steps and not any(len(self._tags(one)) > 1 for one in written):
+            why = "its captions are no lists of tags: of those that were looked at, spread over all, none has two"
+            fix = "split_tags: what stands between them, or ~tag_warmup_steps"
+            raise Fault("CFG08", f"tag_warmup_steps has no effect on {where}", where=where, why=why, fix=fix)
+
+    def _tags(self, written: WrittenText) -> Sequence[str]:
+        if self.rules.get("words") == "text" or self.compose.skip:
+            return []
+        return self.tags_of_text(written.text) if self.tags_from_text else written.tags
 
     def _lines(self, text: str) -> list[str]:
         """The captions that are to choose from."""

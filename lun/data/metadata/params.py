@@ -50,6 +50,10 @@ class CaptionParams(TypedDict, total=False):
     """tag -> its own chance"""
     prefix_dropout: Mapping[str, float] | None
     """beginning of a tag -> the chance of each such tag"""
+    tag_warmup_steps: int | None
+    """optimizer steps over which the tags of captions grow from the first `tag_warmup_min` to all; before shuffling"""
+    tag_warmup_min: int | None
+    """how many tags captions begin with, 1, besides those that are kept"""
     replacements: Mapping[str, str] | None
     """text -> text, in this order; `||tag||` means a whole tag"""
     tag_separator: str | None
@@ -94,6 +98,7 @@ class MetadataParams(CaptionParams, total=False):
 
 
 _SPELLINGS = {True: ("yes", "on", "true", "y"), False: ("no", "off", "false", "n")}
+_LEAST = {"consider_every_nth": 1, "keep_tags": 0, "tag_warmup_steps": 1, "tag_warmup_min": 0}
 _CHANCES = ("shuffle_tag_p", "tag_dropout_p", "text_p")
 
 
@@ -114,7 +119,8 @@ def checked(given: Mapping[str, Any] | None, of: type[CaptionParams], name: str)
 _NEEDS: Mapping[str, tuple[tuple[str, ...], Any]] = {
     "text_p": (("words",), "either"),
     "tag_bonus_scores": (("min_score",), None),
-    "keep_tags": (("shuffle_tag_p", "tag_dropout_p", "tag_dropout", "prefix_dropout"), None),
+    "keep_tags": (("shuffle_tag_p", "tag_dropout_p", "tag_dropout", "prefix_dropout", "tag_warmup_steps"), None),
+    "tag_warmup_min": (("tag_warmup_steps",), None),
 }
 """Setting -> without which others it says nothing, and the value that these have to have (None: any)."""
 
@@ -153,8 +159,8 @@ def _check_value(key: str, value: Any, where: str) -> None:
     chances = value.values() if key in ("tag_dropout", "prefix_dropout") else [value] if key in _CHANCES else []
     if not all(0 <= chance <= 1 for chance in chances):
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes probabilities, 0 to 1")
-    if (key == "consider_every_nth" and value < 1) or (key == "keep_tags" and value < 0):
-        raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes a number above 0")
+    if key in _LEAST and value < _LEAST[key]:
+        raise Fault("CFG08", f"{where} cannot be {value!r}", why=f"it takes a number from {_LEAST[key]} on")
     if key == "aspect_range" and (len(value) != 2 or not 0 < value[0] <= value[1]):
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes [least, most] width / height")
 

@@ -14,14 +14,15 @@ Size = tuple[int, int]
 
 
 class Key(NamedTuple):
-    """What a loader reads: the key of an example's random draws, which example it is, and at what size.
+    """What a loader reads: the key of an example's random draws, which example it is, at what size, and when.
 
-    Without a size the dataset decides.
+    Without a size the dataset decides. `step` is how many optimizer steps training has completed, None outside of it.
     """
 
     slot: int
     example: int
     size: Size | None = None
+    step: int | None = None
 
 
 class Law(Protocol):

@@ -52,11 +52,12 @@ class PositionBatchSampler(Sampler[list[Key]]):
 
     def __iter__(self) -> Iterator[list[Key]]:
         # Read now: a generator's own body would read the position at the first batch.
-        return self._from(self.order.beginning(self.position.slot))
+        return self._from(self.order.beginning(self.position.slot), self.position.step)
 
-    def _from(self, start: int) -> Iterator[list[Key]]:
+    def _from(self, start: int, step: int) -> Iterator[list[Key]]:
         for micro in count():
-            yield [self.order.key(place) for place in self.window.places(start, micro)]
+            at = step + micro // self.window.accumulate
+            yield [self.order.key(place)._replace(step=at) for place in self.window.places(start, micro)]
 
 
 UNCOUNTED = -1

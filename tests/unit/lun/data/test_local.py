@@ -245,6 +245,32 @@ def test_a_value_out_of_range_is_named(tmp_path, params):
     assert found.what.startswith(f"{name} of a data set cannot be")
 
 
+@pytest.mark.parametrize(
+    ("captions", "told"),
+    [
+        ({"tag_warmup_steps": 0}, "captions.tag_warmup_steps cannot be 0"),
+        ({"tag_warmup_steps": 9, "tag_warmup_min": -1}, "captions.tag_warmup_min cannot be -1"),
+        ({"keep_tags": -1}, "captions.keep_tags cannot be -1"),
+        ({"tag_warmup_steps": 9}, "tag_warmup_steps has no effect on"),
+        ({"tag_warmup_steps": 9, "split_tags": " ", "words": "text"}, "tag_warmup_steps has no effect on"),
+    ],
+)
+def test_a_rule_of_tags_that_cannot_be_is_named(tmp_path, captions, told):
+    put(tmp_path, "a.png", "a.txt")
+    (tmp_path / "a.txt").write_text("a text of one piece")
+    found = fault(data_root=str(tmp_path), captions=captions)
+    assert found.id == "CFG08" and told in found.what and (found.fix or found.why)
+
+
+def test_a_warm_up_of_tags_is_taken_where_some_captions_have_them(tmp_path):
+    put(tmp_path, "a.png", "a.txt", "b.png", "b.txt")
+    (tmp_path / "a.txt").write_text("a text of one piece")
+    (tmp_path / "b.txt").write_text("one, two, three")
+    data = Local(str(tmp_path), captions={"tag_warmup_steps": 2})
+    assert [data.caption(1, Draws(0, 0, step)) for step in (0, 1, 2)] == ["one", "one, two", "one, two, three"]
+    assert data.settled_captions(1) == ["one, two, three"] and not data.captions_settled
+
+
 def picture(path: Path, size: tuple[int, int], **options: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, "red").save(path, **options)
@@ -464,6 +490,7 @@ def test_masks_of_which_there_is_no_folder_are_refused(tmp_path):
         ({"text_p": 0.5, "words": "either"}, ""),
         ({"keep_tags": 1, "tag_dropout_p": 0.1}, ""),
         ({"keep_tags": 1}, "keep_tags has no effect without shuffle_tag_p or"),
+        ({"tag_warmup_min": 2}, "tag_warmup_min has no effect without tag_warmup_steps"),
         ({"tag_bonus_scores": {"a": 1.0}}, "tag_bonus_scores has no effect without min_score"),
     ],
 )

@@ -42,7 +42,9 @@ def test_kohyas_subsets_become_sets(migrated):
         "captions": {"split_tags": ",", "shuffle_tag_p": 1.0, "keep_tags": 1},
     }
     assert sets["fuga"]["params"]["flip_p"] == 0.5 and sets["fuga"]["ucg_rate"] == 0.05
-    assert sets["fuga"]["params"]["captions"]["wildcards"] is True
+    fuga = sets["fuga"]["params"]["captions"]
+    assert (fuga["wildcards"], fuga["tag_warmup_steps"], fuga["tag_warmup_min"]) == (True, 100, 2)
+    assert "subsets.2.token_warmup_step: 0.1 of the run" in said
     assert sets["reg"]["kind"] == "class" and sets["reg"]["params"]["captions"]["keep_tags"] == 2
     weights = {name: one["weight"] for name, one in sets.items()}
     assert weights["hoge"] == pytest.approx(10 / 12, abs=1e-3) and weights["reg"] == 1

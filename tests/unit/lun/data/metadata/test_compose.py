@@ -153,3 +153,33 @@ def test_one_of_several_captions_is_drawn():
 )
 def test_text_splits_into_tags(text, separator, keep, tags):
     assert split_tags(text, separator, keep) == tags
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [(0, "k, a"), (1, "k, a"), (2, "k, a, b"), (5, "k, a, b, c"), (6, "k, a, b, c, d"), (99, "k, a, b, c, d")],
+)
+def test_tags_grow_from_the_first_to_all_over_the_steps_of_the_warm_up(step, expected):
+    params = {"tag_order": "as_written", "keep_tags": 1, "tag_warmup_steps": 6}
+    assert caption(["k", "a", "b", "c", "d"], draws=Draws(0, 0, step), **params) == expected
+
+
+@pytest.mark.parametrize("draws", [None, Draws(0, 0)])
+def test_outside_of_training_captions_are_warmed_up(draws):
+    assert caption(draws=draws, tag_warmup_steps=6, tag_warmup_min=0) == caption()
+
+
+@given(
+    n=st.integers(0, 9),
+    least=st.integers(0, 5),
+    steps=st.integers(1, 20),
+    slot=st.integers(0, 99),
+    step=st.integers(0, 30),
+)
+def test_a_warm_up_never_takes_a_tag_back_and_draws_nothing(n, least, steps, slot, step):
+    made = Composer({"tag_order": "as_written", "tag_warmup_steps": steps, "tag_warmup_min": least}, sorts=True)
+    tags = [str(number) for number in range(n)]
+    now, then = (made(tags, "", Draws(0, slot, at)).split(", ") for at in (step, step + 1))
+    assert then[: len(now)] == now or now == [""]
+    assert len(made.warmed_up(tags, step)) >= min(n, least)
+    assert made(tags, "", Draws(0, slot, steps)) == ", ".join(tags)

@@ -10,7 +10,7 @@ from lun.data.loader import Loader
 from lun.data.local import Local
 from lun.data.order.position_sampler import Order, PositionBatchSampler, Window
 
-RULES = {"shuffle_tag_p": 0.8, "tag_dropout_p": 0.3, "prefix_dropout": {"t1": 0.9}}
+RULES = {"shuffle_tag_p": 0.8, "tag_dropout_p": 0.3, "prefix_dropout": {"t1": 0.9}, "tag_warmup_steps": 3}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,8 @@ def seen(data, steps, start=0, workers=0, **window):
     world = window.pop("world_size", 1)
     for rank in range(world):
         one = Window(world_size=world, rank=rank, **window)
-        batches = PositionBatchSampler(Order(len(data), 3), one, Position(slot=start), steps * one.accumulate)
+        position = Position(slot=start, step=start // one.global_batch)
+        batches = PositionBatchSampler(Order(len(data), 3), one, position, steps * one.accumulate)
         loader = iter(Loader(Keyed(data, 3), batches, num_workers=workers, pin_memory=False))
         for _ in range(steps * one.accumulate):
             batch = next(loader)

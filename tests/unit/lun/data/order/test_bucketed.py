@@ -31,7 +31,8 @@ def window_of_all_ranks(law: BucketOrder, mb: int, accumulate: int, ranks: int, 
     samplers = [
         PositionBatchSampler(law, Window(mb, accumulate, ranks, rank), Position(slot=start), 1) for rank in range(ranks)
     ]
-    return sorted(key for sampler in samplers for batch in islice(sampler, accumulate) for key in batch)
+    keys = (key for sampler in samplers for batch in islice(sampler, accumulate) for key in batch)
+    return sorted(key._replace(step=None) for key in keys)
 
 
 @law

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.position import Position
+from lun.data.order.law import Key
 from lun.data.order.position_sampler import UNCOUNTED, OnceBatchSampler, Order, PositionBatchSampler, Window
 
 law = settings(deadline=None, max_examples=40)
@@ -16,7 +17,8 @@ examples = st.integers(1, 40)
 
 
 def stream(n: int, window: Window, start: int, batches: int) -> list[list[tuple[int, int]]]:
-    sampler = PositionBatchSampler(Order(n, 5), window, Position(slot=start), total_batches=batches)
+    position = Position(slot=start, step=start // window.global_batch)
+    sampler = PositionBatchSampler(Order(n, 5), window, position, total_batches=batches)
     return list(islice(sampler, batches))
 
 
@@ -104,6 +106,11 @@ def test_the_position_is_read_when_the_iteration_begins():
     assert [key.slot for key in next(batches)] == [10, 11]
 
 
+def test_every_micro_batch_of_a_window_is_told_the_steps_before_it():
+    sampler = PositionBatchSampler(Order(100, 0), Window(2, accumulate=3), Position(slot=18, step=7), total_batches=9)
+    assert [{key.step for key in batch} for batch in islice(sampler, 7)] == [{7}, {7}, {7}, {8}, {8}, {8}, {9}]
+
+
 def test_the_length_is_told_but_does_not_end_the_stream():
     sampler = PositionBatchSampler(Order(4, 0), Window(2), Position(), total_batches=3)
     assert len(sampler) == 3
@@ -115,7 +122,7 @@ def test_the_length_is_told_but_does_not_end_the_stream():
 def test_validation_reads_every_example_once_over_the_ranks(n, mb, ranks, shuffle):
     samplers = [OnceBatchSampler(Order(n, 0, shuffle), Window(mb, 1, ranks, rank)) for rank in range(ranks)]
     met = Counter(key for sampler in samplers for batch in sampler for key in batch if key.slot != UNCOUNTED)
-    assert met == Counter((index, index, None) for index in range(n))
+    assert met == Counter(Key(index, index) for index in range(n))
     assert len({len(list(sampler)) for sampler in samplers} | {len(sampler) for sampler in samplers}) == 1
 
 
