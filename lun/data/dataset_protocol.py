@@ -6,6 +6,7 @@ member makes something possible, and nothing in this program asks for a class in
     example(.., size=None), sizes      buckets
     picture, flipped, caption,
     preparation                        latents from a cache
+    varied                             latents of several cuts and colours of a picture from a cache
     settled_captions,
     captions_settled                   text states from a cache
     repeats, weights                   how often and how much an example counts
@@ -82,8 +83,12 @@ class FullDataset(Protocol):
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """the caption as `draws` decide; without them nothing is left to chance"""
 
-    def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
-        """what of an example its pixels decide: `image`, `mask`, sizes"""
+    def picture(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
+        """what of an example its pixels decide: `image`, `mask`, sizes; `draws` are given where it is `varied`"""
+
+    @property
+    def varied(self) -> bool:
+        """whether more of a picture than its mirroring is left to chance"""
 
     def flipped(self, draws: Draws) -> bool:
         """whether an example with these draws is mirrored"""
@@ -91,8 +96,8 @@ class FullDataset(Protocol):
     def preparation(self) -> str:
         """what the pixels depend on besides the file, the mirroring and `size`"""
 
-    def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
-        """`original_size`, `crop` and `target_size` of an example, for those from a cache"""
+    def placement(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
+        """`original_size`, `crop` and `target_size` of an example, for those from a cache; `draws` as of `picture`"""
 
     def further_captions(self, index: int) -> Mapping[str, str]:
         """`caption_2` and `caption_3` of an example, for those from a cache"""
@@ -210,6 +215,25 @@ class DatasetAccess:
         if not self.has("weights") or self.dataset.weights() is None:
             return None
         return self._column("weights", (len(self),), 0).astype(np.float32)
+
+    @property
+    def varied(self) -> bool:
+        """Whether more of a picture than its mirroring is left to chance."""
+        return bool(getattr(self.dataset, "varied", False))
+
+    def picture(self, index: int, flipped: bool, size: Size | None, draws: Draws) -> Mapping[str, Any]:
+        """What of an example its pixels decide, as `draws` say besides."""
+        drawn = {"draws": draws} if self.varied else {}
+        picture: Mapping[str, Any] = self.dataset.picture(index, flipped, size, **drawn)
+        return picture
+
+    def placement(self, index: int, flipped: bool, size: Size | None, draws: Draws) -> Mapping[str, Any]:
+        """Where the cut of an example lies; nothing where the dataset does not tell it."""
+        if not self.has("placement"):
+            return {}
+        drawn = {"draws": draws} if self.varied else {}
+        placed: Mapping[str, Any] = self.dataset.placement(index, flipped, size, **drawn)
+        return placed
 
     def fetch(self, indices: Sequence[int]) -> None:
         """Tell the dataset which examples are read next."""

@@ -25,6 +25,7 @@ from lun.data.layouts.folder_contents import LayoutName
 from lun.data.metadata.params import CaptionParams, MetadataParams, merged_rules
 from lun.data.metadata.table_builder import MOST_REPEATS
 from lun.data.metadata.tag_column import TagColumn
+from lun.data.order.law import Size
 from lun.data.selected_captions import SelectedCaptions
 
 
@@ -109,20 +110,23 @@ class Local(PreparedPictures):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def example(self, index: int, draws: Draws, size: tuple[int, int] | None = None) -> Example:
-        """Image (h, w, 3) uint8 and caption number `index`, mirrored as `draws` decide.
+    def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
+        """Image (h, w, 3) uint8 and caption number `index`, cut, coloured and mirrored as `draws` decide.
 
         `size` = (width, height) is that of a bucket: the picture is cropped to its shape; without it, to the square
         `self.size`. `original_size`, `crop` and `target_size` say what became of it. Raises `Fault` DAT06 for a broken
         image, DAT04 for a caption that cannot be read.
         """
         told = {"caption": self.caption(index, draws), **self.further_captions(index)}
-        return {**self.picture(index, self.flipped(draws), size), **told}  # type: ignore[typeddict-item]  # all of it text
+        return {**self.picture(index, self.flipped(draws), size, draws), **told}  # type: ignore[typeddict-item]  # all of it text
 
-    def picture(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
-        """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
-        pixels = self.prepared.picture(self.path(index), self._mask(index), flipped, size)
-        return {**pixels, **self.placement(index, flipped, size)}
+    def picture(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
+        """Everything of example `index` that its pixels decide: image, mask, and where the cut lies.
+
+        draws  of what else is left to chance; without them nothing is
+        """
+        pixels = self.prepared.picture(self.path(index), self._mask(index), flipped, size, draws)
+        return {**pixels, **self.placement(index, flipped, size, draws)}
 
     def _mask(self, index: int) -> Path | None:
         """The file of its mask, where one is looked for and there."""
@@ -135,11 +139,11 @@ class Local(PreparedPictures):
         beside = self._mask(index)
         return [self.path(index), beside] if beside else [self.path(index)]
 
-    def placement(self, index: int, flipped: bool, size: tuple[int, int] | None = None) -> Example:
+    def placement(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
         known = "_sizes" in vars(self)  # one header is not worth reading all of them, in each worker
         width, height = map(int, self.sizes()[index]) if known else header_size(self.path(index))
-        return self.prepared.placement((width, height), flipped, size)
+        return self.prepared.placement((width, height), flipped, size, draws)
 
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""

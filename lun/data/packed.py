@@ -91,19 +91,19 @@ class PackedSet(PreparedPictures):
         """As of `lun.data.local.Local`. Raises besides `Fault` DAT13 and DAT14 for shards that cannot be trusted."""
         sample = self.samples[index]
         flipped = self.flipped(draws)
-        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size)
+        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size, draws)
         told = {"caption": self.captions.made(sample.record, draws, sample.picture.name), **self._further(sample)}
-        return {**pixels, **self.placement(index, flipped, size), **told}  # type: ignore[typeddict-item]  # text
+        return {**pixels, **self.placement(index, flipped, size, draws), **told}  # type: ignore[typeddict-item]  # text
 
-    def picture(self, index: int, flipped: bool, size: Size | None = None) -> Example:
-        """Everything of example `index` that its pixels decide: image, mask, and where the cut lies."""
+    def picture(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
+        """As of `lun.data.local.Local`."""
         sample = self.samples[index]
-        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size)
-        return {**pixels, **self.placement(index, flipped, size)}
+        pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size, draws)
+        return {**pixels, **self.placement(index, flipped, size, draws)}
 
-    def placement(self, index: int, flipped: bool, size: Size | None = None) -> Example:
+    def placement(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
         """Sizes in (height, width) pixels, the crop's (top, left) in those of the resized picture, mirrored or not."""
-        return self.prepared.placement(self.samples.size(index), flipped, size)
+        return self.prepared.placement(self.samples.size(index), flipped, size, draws)
 
     def caption(self, index: int, draws: Draws | None = None) -> str:
         """The caption of example `index`, made anew; without `draws` nothing is left to chance."""

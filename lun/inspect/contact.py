@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.images.decode import centre_box, decode
+from lun.data.images.decode import decode
 from lun.data.order.bucket_table import assign
 from lun.data.order.bucketed import BucketOrder
 from lun.data.order.buckets import Buckets
@@ -87,7 +87,7 @@ def _seen(data: DatasetView, key: Key, draws: Sequence[Draws]) -> Seen:
         else image.copy()
     )
     whole.thumbnail((THUMBNAIL, THUMBNAIL))
-    box = centre_box(*whole.size, *image.size) if data.crop else (0, 0, *whole.size)
+    box = data.part(key, draws[0], whole.size, image.size)
     lost = 1 - (box[2] - box[0]) * (box[3] - box[1]) / (whole.width * whole.height)
     return Seen(key.slot, data.name(key.example), image, _darkened(whole, box), lost, shown)
 

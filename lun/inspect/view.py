@@ -16,11 +16,12 @@ from ldm.errors import Fault
 from ldm.models.pixels import centred
 from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.images.colours import ColourManagement
+from lun.data.images.cuts import centre_box
 from lun.data.index.selection import Selection
 from lun.data.keyed import check_example
 from lun.data.metadata.tag_column import TagColumn
 from lun.data.metadata.waterfall import Waterfall
-from lun.data.order.law import Size
+from lun.data.order.law import Key, Size
 from lun.data.packs.mixing import ShardMixing
 
 READ_AT_MOST = 3_000
@@ -127,11 +128,21 @@ class DatasetView:
 
     def drawn(self, index: int, draws: Sequence[Draws], size: Size | None) -> tuple[np.ndarray, list[tuple[str, bool]]]:
         """The picture (h, w, 3) in [-1, 1] of the first of `draws`, and (caption, mirrored) of each of them."""
-        if self.access.has(*CACHED_LATENTS):  # pictures do not depend on draws: one is opened
+        if self.access.has(*CACHED_LATENTS):  # one picture is opened
             shown = [(self.dataset.caption(index, one), bool(self.dataset.flipped(one))) for one in draws]
-            return _numbers(self.dataset.picture(index, shown[0][1], size)["image"]), shown
+            return _numbers(self.access.picture(index, shown[0][1], size, draws[0])["image"]), shown
         examples = [self.example(index, one, size) for one in draws]
         return examples[0]["image"], [(one["caption"], False) for one in examples]
+
+    def part(self, key: Key, draws: Draws, whole: Size, image: Size) -> tuple[int, int, int, int]:
+        """(left, top, right, bottom) of what is seen as `image` (width, height), in the picture at the size `whole`."""
+        if not self.access.varied:
+            return centre_box(*whole, *image) if self.crop else (0, 0, *whole)
+        width, height = map(int, self.dataset.sizes()[key.example])
+        box = self.dataset.prepared.box((width, height), key.size or (self.side and image), draws)
+        across, down = whole[0] / width, whole[1] / height
+        left, top, right, bottom = box
+        return round(left * across), round(top * down), round(right * across), round(bottom * down)
 
     def captions(self, seed: int, most: int) -> list[str]:
         """One draw for each of so many examples, spread evenly."""

@@ -45,6 +45,7 @@ def _subset(found: Found, taken: Taken) -> str:
         "layout": "kohya-json" if metadata else None,
         "default_caption": taken.text("class_tokens"),
         "flip_p": 0.5 if taken("flip_aug") else 0.0,
+        "crop": "random" if taken("random_crop") else None,
         "mask": "alpha" if taken("alpha_mask") else None,
         "captions": _captions(found, taken),
     }

@@ -32,8 +32,9 @@ def _backend(found: Found, taken: Taken) -> None:
     resolution, unit = taken.number("resolution", 1), str(taken("resolution_type", "pixel_area"))
     side = round((resolution * 2**20) ** 0.5 / 64) * 64 if unit == "area" else int(resolution)
     square = bool(taken("crop")) and taken("crop_aspect", "square") == "square"
-    if taken("crop") and taken("crop_style", "center") not in ("center", "centre"):
-        found.unread.append(f"{taken.where}.crop_style: {taken('crop_style')!r}; pictures are cut in their middle")
+    style = taken("crop_style", "center") if taken("crop") else "center"
+    if style not in ("center", "centre", "random"):
+        found.unread.append(f"{taken.where}.crop_style: {style!r}; pictures are cut in their middle")
     prompt, strategy = taken.text("instance_prompt"), taken("caption_strategy", "textfile")
     prepends = bool(taken("prepend_instance_prompt"))
     params = {
@@ -41,6 +42,7 @@ def _backend(found: Found, taken: Taken) -> None:
         "default_caption": prompt if strategy == "instanceprompt" else None,
         "limit_images": taken("max_num_samples"),
         "flip_p": 0.0,
+        "crop": "random" if style == "random" else None,
         "captions": {"prefix": f"{prompt} " if prepends and prompt else None},
     }
     if strategy not in ("textfile", "instanceprompt"):
@@ -50,8 +52,7 @@ def _backend(found: Found, taken: Taken) -> None:
     if least := taken.number("minimum_image_size"):
         found.unread.append(f"{taken.where}.minimum_image_size: {least}; metadata_params.min_size, in pixels")
     times, share = taken.number("repeats") + 1, taken("probability")  # 0 there means that a picture is read once
-    often = {"weight": taken.number("probability")} if share is not None else {"repeats": None if times == 1 else times}
-    said: dict[str, Any] = {**often, "kind": "prior" if taken("is_regularisation_data") else None}
+    said = {"weight": taken.number("probability")} if share is not None else {"repeats": None if times == 1 else times}
     if share is not None and times != 1:
         found.unread.append(f"{taken.where}.repeats: {times - 1}; probability says how often the set is read")
     found.add(taken.text("id") or params["data_root"], params, [side], square, **said)

@@ -40,11 +40,15 @@ OTHER: Mapping[str, Any] = {
     "allow_empty_captions": True,
     "mask": "alpha",
     "icc": "ignore",
+    "decode": "exact",
+    "colour_jitter": {"hue": 0.2},
+    "rotate": 20.0,
     "follow_links": True,
     "caption_per_encoder": True,
 }
 """Another value of each parameter of `Local`; the folder of `data_root` is the same."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {
+    "decode": {"size": 2},
     "split": {"subset": "train", "split": {"fraction": 0.01}},
     "subset": {"subset": "validation", "split": {"fraction": 0.5}},
 }
@@ -89,6 +93,7 @@ RULES: Mapping[str, Any] = {
 }
 """A value of each filter and each rule for captions, none of which are there otherwise."""
 RULES_BESIDE: Mapping[str, Mapping[str, Any]] = {
+    "decode": {"size": 2},
     "text_p": {"words": "either", "text_p": 1.0},
     "keep_tags": {"shuffle_tag_p": 1.0},
     "tag_warmup_min": {"tag_warmup_steps": 4},
@@ -223,8 +228,8 @@ def seen_packed(root: Path, params: Mapping[str, Any]) -> Any:
 @pytest.mark.parametrize("name", sorted(OF_PACKED))
 def test_a_setting_of_a_packed_set_has_its_effect(name: str, packed: Mapping[str, Path]) -> None:
     root = packed["folder" if name in OF_TEXT else "board"]
-    other = {**OTHER, **OF_SHARDS}[name]
-    assert seen_packed(root, {name: other}) != seen_packed(root, {})
+    other, beside = {**OTHER, **OF_SHARDS}[name], BESIDE.get(name, {})
+    assert seen_packed(root, {**beside, name: other}) != seen_packed(root, beside)
 
 
 @pytest.mark.parametrize("name", sorted(PackedCaptionParams.__annotations__.keys() | CaptionParams.__annotations__))

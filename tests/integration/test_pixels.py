@@ -29,3 +29,23 @@ def test_pictures_and_masks_that_travel_as_bytes_train_to_the_same_bits(
         assert lun("-t", "-n", name, *settings, "lightning.trainer.max_steps=2", data=data) == 0
         states.append(final_state(newest_run(tmp_path / "logs")))
     assert differences(*states) == []
+
+
+DRAWN = [
+    "data.params.train.params.crop={resized: [0.5, 1]}",
+    "data.params.train.params.colour_jitter={brightness: 0.2, hue: 0.1}",
+    "data.params.train.params.rotate=5",
+    "data.params.train.params.size=8",
+]
+
+
+def test_drawn_cuts_colours_and_turns_are_those_of_the_slots_after_a_resume_too(lun: Lun, tmp_path: Path) -> None:
+    data = make_shapes(tmp_path / "shapes", [(20, 14)] * 5)
+    assert lun("-t", "-n", "straight", *DRAWN, "lightning.trainer.max_steps=4", data=data) == 0
+    straight = final_state(newest_run(tmp_path / "logs"))
+    horizon = "model.params.scheduler_config.params.total_steps=4"
+    assert lun("-t", "-n", "chain", *DRAWN, horizon, "lightning.trainer.max_steps=2", data=data) == 0
+    workers = "data.params.num_workers=2"
+    resumed = ["-r", str(newest_run(tmp_path / "logs")), "-t", workers, "lightning.trainer.max_steps=4"]
+    assert lun(*resumed, base=False) == 0
+    assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []

@@ -3,7 +3,7 @@
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal
 
@@ -95,23 +95,38 @@ def _length(file: BinaryIO) -> int:
 def decode(
     path: str | os.PathLike[str], at_least: tuple[int, int] | None = None, icc: ColourManagement = "convert"
 ) -> Image.Image:
+    """The picture of `decode_sized` alone; `at_least` (width, height) for whatever size it has."""
+    return decode_sized(path, lambda whole: at_least, icc)[0]
+
+
+def decode_sized(
+    path: str | os.PathLike[str],
+    at_least: Callable[[tuple[int, int]], tuple[int, int] | None] = lambda whole: None,
+    icc: ColourManagement = "convert",
+) -> tuple[Image.Image, tuple[int, int]]:
     """The picture in file `path` as 8-bit sRGB, upright, transparent parts over white; of several the first.
 
-    `at_least` (width, height) allows a smaller picture that still covers so much: a JPEG decodes to 1/2, 1/4 or 1/8 of
-    its size in a fraction of the time. `icc`: whether a profile in the file is heeded. Raises `Fault` DAT06, which
-    names the file and what is wrong with it.
+    Beside it the (width, height) that it has in the file, upright. What `at_least` makes of that allows a smaller
+    picture that still covers so much: a JPEG decodes to 1/2, 1/4 or 1/8 of its size in a fraction of the time. `icc`:
+    whether a profile in the file is heeded. Raises `Fault` DAT06, which names the file and what is wrong with it.
     """
     with opened(path) as image:
-        if at_least is not None and image.format in ("JPEG", "MPO"):
-            image.draft(None, at_least[::-1] if _lies(image) else at_least)
-        return to_rgb(upright(image), icc)
+        whole = _upright_size(image)
+        enough = at_least(whole)
+        if enough is not None and image.format in ("JPEG", "MPO"):
+            image.draft(None, enough[::-1] if _lies(image) else enough)
+        return to_rgb(upright(image), icc), whole
 
 
 def header_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     """(width, height) of the upright picture in file `path`, from its header alone. Raises `Fault` DAT06."""
     with opened(path) as image:
-        width, height = image.size
-        return (height, width) if _lies(image) else (width, height)
+        return _upright_size(image)
+
+
+def _upright_size(image: Image.Image) -> tuple[int, int]:
+    width, height = image.size
+    return (height, width) if _lies(image) else (width, height)
 
 
 def _unreadable(path: str | os.PathLike[str], why: str) -> Fault:
@@ -141,28 +156,21 @@ def upright(image: Image.Image) -> Image.Image:
     return image
 
 
-def fit(image: Image.Image, size: tuple[int, int] | None, crop: bool, resampling: Resampling) -> Image.Image:
-    """The middle of `image` (all of it without `crop`) as `size` = (width, height) pixels.
+def fit(
+    image: Image.Image,
+    target: tuple[int, int] | None,
+    box: tuple[float, float, float, float],
+    resampling: Resampling,
+    exact: bool = False,
+) -> Image.Image:
+    """What lies in `box` (left, top, right, bottom) of `image`, as `target` = (width, height) pixels.
 
-    `size` None keeps the scale and crops to a square.
+    `target` None keeps the scale. Unless `exact`, what is reduced much is averaged to 3 times the size first.
     """
-    box = cut_box(image.size, size, crop)
-    if size is None:
-        return image.crop(box)
-    return image.resize(size, resampling, box=box, reducing_gap=3.0)
-
-
-def cut_box(picture: tuple[int, int], size: tuple[int, int] | None, crop: bool) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of what `fit` keeps of a picture (width, height), in its own pixels."""
-    return centre_box(*picture, *(size or (1, 1))) if crop else (0, 0, *picture)
-
-
-def centre_box(width: int, height: int, across: int = 1, down: int = 1) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of the largest part in the middle with shape `across` : `down`, in pixels."""
-    wide = min(width, max(1, round(height * across / down)))
-    high = min(height, max(1, round(width * down / across)))
-    left, top = (width - wide) // 2, (height - high) // 2
-    return left, top, left + wide, top + high
+    if target is None:
+        left, top, right, bottom = map(round, box)
+        return image.crop((left, top, right, bottom))
+    return image.resize(target, resampling, box=box, reducing_gap=None if exact else 3.0)
 
 
 def to_bytes(image: Image.Image) -> Tensor:

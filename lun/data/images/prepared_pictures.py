@@ -6,6 +6,7 @@ from typing import Any
 
 from ldm.diffusion.draws import Draws
 from lun.data.images.colours import ColourManagement
+from lun.data.images.cuts import CropSetting
 from lun.data.images.preparation import Preparation
 
 
@@ -32,8 +33,13 @@ class PreparedPictures:
         return self.prepared.size
 
     @property
-    def crop(self) -> bool:
+    def crop(self) -> CropSetting:
         return self.prepared.crop
+
+    @property
+    def varied(self) -> bool:
+        """Whether more than the mirroring of a picture is left to chance, which then needs an example's draws."""
+        return self.prepared.varied
 
     @property
     def flip_p(self) -> float:

@@ -45,6 +45,14 @@ def require_cacheable(dataset: Any) -> None:
             why=f"it has no {', no '.join(missing)}",
             fix="data.params.cache=false",
         )
+    if access.varied:
+        raise Fault(
+            "CFG08",
+            "pictures whose cut, colours or turn are drawn anew cannot be cached",
+            where="data.params.cache",
+            why="each would be cut once and for all",
+            fix="data.params.cache=false, or without crop: random, crop: {resized: ...}, colour_jitter and rotate",
+        )
 
 
 def wanted_entries(

@@ -6,26 +6,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from PIL.Image import Resampling
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.images.decode import centre_box, fit, header_size
+from lun.data.images.decode import header_size
 from lun.data.images.loss_masks import mask_file
 from lun.data.local import Local
-
-
-@pytest.mark.parametrize(
-    ("picture", "size", "box"),
-    [
-        ((100, 100), (64, 64), (0, 0, 100, 100)),
-        ((200, 100), (64, 64), (50, 0, 150, 100)),
-        ((100, 300), (64, 32), (0, 125, 100, 175)),
-    ],
-)
-def test_the_middle_of_a_picture_has_the_shape_of_the_size(picture, size, box):
-    assert centre_box(*picture, *size) == box
-    assert fit(Image.new("RGB", picture), size, True, Resampling.BICUBIC).size == size
 
 
 def test_the_size_of_a_turned_picture_is_that_of_the_upright_one(tmp_path: Path):

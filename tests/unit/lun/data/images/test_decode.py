@@ -11,7 +11,8 @@ from PIL import Image, PngImagePlugin
 from PIL.Image import Resampling
 
 from ldm.errors import Fault
-from lun.data.images.decode import RESAMPLING, centre_box, decode, fit, flip, header_size, to_bytes
+from lun.data.images.cuts import Middle, Whole
+from lun.data.images.decode import RESAMPLING, decode, fit, flip, header_size, to_bytes
 
 WHITE = (255, 255, 255)
 
@@ -136,33 +137,32 @@ def test_very_large_pictures_and_long_png_texts_are_allowed():
     assert PngImagePlugin.MAX_TEXT_CHUNK == 10 * 1024 * 1024
 
 
-@pytest.mark.parametrize(("size", "box"), [((10, 4), (3, 0, 7, 4)), ((4, 9), (0, 2, 4, 6)), ((5, 5), (0, 0, 5, 5))])
-def test_the_square_is_cut_from_the_middle(size, box):
-    assert centre_box(*size) == box
+def middle(image: Image.Image, target: tuple[int, int] | None) -> Image.Image:
+    return fit(image, target, Middle().box(image.size, target), Resampling.BICUBIC)
 
 
 def test_cropping_keeps_proportions_and_squeezing_keeps_the_edges():
     image = Image.new("RGB", (12, 4))
     image.paste("white", (4, 0, 8, 4))
-    assert np.asarray(fit(image, (4, 4), True, Resampling.BICUBIC)).min() == 255
-    assert np.asarray(fit(image, (4, 4), False, Resampling.BICUBIC)).min() < 50
+    assert np.asarray(middle(image, (4, 4))).min() == 255
+    assert np.asarray(fit(image, (4, 4), Whole().box(image.size, (4, 4)), Resampling.BICUBIC)).min() < 50
 
 
 def test_a_picture_of_the_right_size_keeps_its_pixels():
     image = noisy(16)
-    assert np.array_equal(np.asarray(fit(image, (16, 16), True, Resampling.LANCZOS)), np.asarray(image))
+    assert np.array_equal(np.asarray(fit(image, (16, 16), (0, 0, 16, 16), Resampling.LANCZOS)), np.asarray(image))
 
 
-@pytest.mark.parametrize(("crop", "size"), [(True, (4, 4)), (False, (12, 4))])
-def test_without_a_size_the_scale_is_kept(crop, size):
-    assert fit(Image.new("RGB", (12, 4)), None, crop, Resampling.BICUBIC).size == size
+@pytest.mark.parametrize(("cut", "size"), [(Middle(), (4, 4)), (Whole(), (12, 4))])
+def test_without_a_size_the_scale_is_kept(cut, size):
+    assert fit(Image.new("RGB", (12, 4)), None, cut.box((12, 4), None), Resampling.BICUBIC).size == size
 
 
 def test_shrinking_in_one_call_is_close_to_cropping_first():
     ramp = np.linspace(0, 255, 300).astype(np.uint8)
     image = Image.fromarray(np.stack([np.tile(ramp, (200, 1))] * 3, -1))
     slow = image.crop((50, 0, 250, 200)).resize((16, 16), Resampling.BICUBIC)
-    fast = fit(image, (16, 16), True, Resampling.BICUBIC)
+    fast = middle(image, (16, 16))
     assert np.abs(np.asarray(slow).astype(int) - np.asarray(fast).astype(int)).max() <= 2
 
 
@@ -221,8 +221,7 @@ def test_a_jpeg_is_decoded_smaller_where_that_is_enough(tmp_path, orientation):
 def test_a_jpeg_decoded_smaller_looks_the_same_in_the_end(tmp_path):
     photograph((640, 480)).save(tmp_path / "a.jpg", quality=95)
     ends = [
-        np.asarray(fit(decode(tmp_path / "a.jpg", target), (96, 96), True, Resampling.BICUBIC)).astype(float)
-        for target in (None, (96, 96))
+        np.asarray(middle(decode(tmp_path / "a.jpg", target), (96, 96))).astype(float) for target in (None, (96, 96))
     ]
     error = np.square(ends[0] - ends[1]).mean()
     assert 10 * np.log10(255**2 / error) > 35  # dB; 35 is what JPEG itself costs at quality 85
@@ -234,16 +233,3 @@ def test_of_several_frames_the_first_counts(tmp_path):
     frames[0].save(tmp_path / "a.tiff", save_all=True, append_images=frames[1:])
     for name in ("a.gif", "a.tiff"):
         assert decode(tmp_path / name).getpixel((0, 0)) == (255, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("size", "shape", "box"),
-    [
-        ((100, 50), (2, 1), (0, 0, 100, 50)),
-        ((100, 50), (1, 1), (25, 0, 75, 50)),
-        ((100, 50), (4, 1), (0, 12, 100, 37)),
-        ((50, 100), (3, 2), (0, 33, 50, 66)),
-    ],
-)
-def test_the_middle_of_any_shape_is_cut_out(size, shape, box):
-    assert centre_box(*size, *shape) == box
