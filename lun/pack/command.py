@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
+from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_split
 from lun.cli.user_code import admit_user_code
-from lun.config.compat.upgrade import upgrade
-from lun.config.data_recipes import LOCAL, inside, require_folder_setting, require_recipe
-from lun.config.reading.load_layers import load_layers
-from lun.config.several_sets import names_sets
 from lun.console import log as console
 from lun.console.ending import reported
 
@@ -39,12 +36,8 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m lun.pack", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", metavar="DIR", nargs="?", help="the pictures; without it, those of the recipe")
+    add_recipe_arguments(parser)
     parser.add_argument("-o", "--output", metavar="DIR", help="where the set goes")
-    parser.add_argument("-b", "--base", nargs="+", default=[], metavar="YAML", help="configs with the recipe")
-    parser.add_argument("--set", metavar="NAME", help="which of several sets")
-    parser.add_argument("--split", default="train", choices=("train", "validation", "test", "predict"))
-    parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     parser.add_argument("--shard-mb", type=float, default=256, metavar="N", help="bytes of a shard, in MiB (256)")
     parser.add_argument(
         "--order", default="hash", choices=("hash", "given"), help="mix the pictures by their names (hash), or do not"
@@ -64,7 +57,7 @@ def _pack(asked: argparse.Namespace) -> int:
         return _told(_indexed(asked), asked.folder)
     if asked.output is None:
         raise Fault("CLI03", "nothing says where the set goes", where="-o", fix="-o DIR")
-    recipe = _recipe(asked)
+    recipe = recipe_of(asked, "python -m lun.pack", "pack")
     from lun.data.packs.packing import PackSettings
 
     settings = PackSettings(int(asked.shard_mb * (1 << 20)), asked.order, asked.max_side)
@@ -95,43 +88,5 @@ def _packed(recipe: Mapping[str, Any], settings: Any, asked: argparse.Namespace)
     from lun.data.building import build_dataset
     from lun.data.packs.packing import Packing
 
-    dataset = build_dataset(recipe, f"{asked.split}.sets.{asked.set}" if asked.set else asked.split)
+    dataset = build_dataset(recipe, recipe_split(asked))
     return Packing(dataset, Path(asked.output), settings, asked.append).run()
-
-
-def _recipe(asked: argparse.Namespace) -> Mapping[str, Any]:
-    """The recipe that the command line means, checked."""
-    if not asked.base:
-        if asked.folder is None:
-            raise Fault("CLI03", "there is nothing to pack", fix="python -m lun.pack DIR -o OUT, or --base YAML -o OUT")
-        if asked.set is not None:
-            raise Fault("CLI03", "--set names one of several sets, and there is no config", fix="--base YAML")
-        return {"target": LOCAL, "params": {"data_root": asked.folder}}
-    merged, _, faults = upgrade(load_layers(asked.base, []))
-    path = ("data", "params", asked.split)
-    whole = inside(merged.config, *path)
-    if not whole:
-        raise Fault("CFG03", f"the configuration has no {'.'.join(path)}", where=" ".join(asked.base))
-    chosen, where = _chosen(whole, asked.set, path)
-    chosen = {"target": LOCAL, **chosen}
-    if asked.folder is not None:
-        require_folder_setting(chosen["target"], merged.where((*where, "target")), "python -m lun.pack --base YAML")
-        chosen = {**chosen, "params": {**(chosen.get("params") or {}), "data_root": asked.folder}}
-    require_recipe(
-        merged, faults, {**whole, "sets": {**whole["sets"], asked.set: chosen}} if asked.set else chosen, asked.split
-    )
-    return {"target": chosen["target"], "params": chosen.get("params") or {}}
-
-
-def _chosen(whole: Mapping[str, Any], name: str | None, path: Sequence[str]) -> tuple[Mapping[str, Any], list[str]]:
-    """The recipe of set `name`, or the only one. Raises `Fault` CLI03 where the name does not fit."""
-    if not names_sets(whole):
-        if name is not None:
-            what = f"the configuration has one recipe, and no set {name}"
-            raise Fault("CLI03", what, where=".".join(path), fix="without --set")
-        return whole, [*path]
-    sets = {str(one): recipe for one, recipe in whole["sets"].items() if recipe is not None}
-    if name not in sets:
-        what = "--set says which of several sets is packed" if name is None else f"there is no set {name}"
-        raise Fault("CLI03", what, where=".".join(path), fix=" or ".join(f"--set {quoted(one)}" for one in sets))
-    return sets[name], [*path, "sets", name]

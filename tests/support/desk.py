@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
-from support import bitsandbytes_stub
+from support import bitsandbytes_stub, tiny_annotators
 from support.compvis import config_of, file_of_zeros, full_size
 from support.pages import ROOT
 from support.runs import TINY, make_pictures
@@ -65,6 +65,11 @@ class Desk:
             (at / name).write_text(OWN.format(data=self.flat))
         self._weights()
         self._code()
+        tiny_annotators.captioner(at / "models/blip")
+        tiny_annotators.clip(at / "models/clip")
+        tiny_annotators.clipseg(at / "models/clipseg")
+        tiny_annotators.tagger(at / "models/wd-tagger")
+        tiny_annotators.head(at / "models/aesthetic.pth")
 
     def _weights(self) -> None:
         (self.at / "models").mkdir()
@@ -114,9 +119,11 @@ class Desk:
             (self.at / name).symlink_to(self.flat)
 
     def lay(self, kohya: bool) -> None:
-        """DIR becomes a folder of this kind."""
+        """DIR becomes a folder of this kind, with its captions and nothing else."""
         (self.at / "DIR").unlink(missing_ok=True)
         (self.at / "DIR").symlink_to(self.kohya if kohya else self.flat)
+        shutil.rmtree(self.flat / "mask", ignore_errors=True)  # what annotating has added
+        (self.flat / "metadata.jsonl").unlink(missing_ok=True)
 
     def train(self) -> None:
         """logs/RUN, the newest run: four steps with snapshots of the averages."""
@@ -131,6 +138,7 @@ def desk_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setenv("LUN_THREADS", "1")
     monkeypatch.setenv("LUN_CACHE", str(place / "cache"))
     bitsandbytes_stub.install(monkeypatch)
+    tiny_annotators.stand_for_onnxruntime(monkeypatch)
     desk = Desk(place)
     monkeypatch.chdir(place)
     desk.train()

@@ -25,6 +25,7 @@ LAYERS: list[list[str]] = [
         "lun.memory",
         "lun.migrate",
         "lun.pack",
+        "lun.annotate",
         "lun.inspect",
         "lun.posthoc_ema",
         "lun.data.cache.__main__",
@@ -96,6 +97,7 @@ LIGHT = [
     "lun.memory.command",
     "lun.migrate.command",
     "lun.pack.command",
+    "lun.annotate.command",
 ]
 
 # The only places that touch what another library does not promise; each function there has a test of what it means.

@@ -1,0 +1,136 @@
+"""Models of transformers out of a folder on this machine: whole, safetensors alone, and no code of anybody's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from ldm.errors import Fault
+from ldm.plain import read_json
+
+DType = Literal["fp32", "fp16", "bf16"]
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+CONFIG = "config.json"
+VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+"""Without one of them the library makes a tokenizer that knows nothing, and says nothing."""
+_KEPT_OUT = {"local_files_only": True, "trust_remote_code": False}
+_REFUSALS = (SafetensorError, OSError, ValueError, KeyError, RuntimeError, ImportError, TypeError, AttributeError)
+"""What the library raises for folders that do not hold what was asked for."""
+
+
+def device_of(name: str | None) -> torch.device:
+    """The device of this name, by default an accelerator if there is one. Raises `Fault` DEV01."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    try:
+        device = torch.device(name) if name else accelerator or torch.device("cpu")
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).splitlines()[0]
+        what = f"the device {name} cannot be used"
+        raise Fault("DEV01", what, where="--device", why=why, fix="--device cpu") from error
+    return device
+
+
+def load_model(kinds: str | tuple[str, ...], folder: Path, device: torch.device, dtype: DType, what: str) -> nn.Module:
+    """The model in `folder`, for inference.
+
+    kinds  the class of transformers that reads it: an `Auto` class, or those of the models themselves
+    what   it is needed for, in words: `captions`
+
+    Raises `Fault` MOD01 where there is no model, MOD02 for one of another kind, MOD05 for weights that are pickles.
+    """
+    config = _config(folder, what)
+    names = (kinds,) if isinstance(kinds, str) else kinds
+    if not any(name.startswith("Auto") for name in names) and config.get("architectures", [names[0]])[0] not in names:
+        raise _of_another_kind(folder, config, what)
+    _require_safetensors(folder)
+    with _quiet():
+        try:
+            model, report = getattr(transformers, names[0]).from_pretrained(
+                str(folder), use_safetensors=True, dtype=DTYPES[dtype], output_loading_info=True, **_KEPT_OUT
+            )
+        except _REFUSALS as error:
+            raise _of_another_kind(folder, config, what) from error
+    if missing := sorted(report["missing_keys"]):
+        why = f"{len(missing)} tensors are missing, such as {missing[0]}"
+        raise Fault("MOD02", f"{folder} is not a whole model for {what}", why=why)
+    loaded: nn.Module = model.to(device).eval().requires_grad_(False)
+    return loaded
+
+
+def load_processor(kind: str, folder: Path, what: str) -> Any:
+    """What makes pictures and text into input, by `AutoProcessor` or `AutoImageProcessor`. Raises `Fault` MOD02."""
+    with _quiet():
+        try:
+            processor = getattr(transformers, kind).from_pretrained(str(folder), **_KEPT_OUT)
+        except _REFUSALS as error:
+            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise _incomplete(folder, what, why) from error
+    if hasattr(processor, "tokenizer") and not any(path for name in VOCABULARIES for path in folder.glob(name)):
+        raise _incomplete(folder, what, f"it has none of {', '.join(VOCABULARIES)}")
+    return processor
+
+
+def _incomplete(folder: Path, what: str, why: str) -> Fault:
+    fix = "get all of its small files: preprocessor_config.json, tokenizer.json, tokenizer_config.json, ..."
+    return Fault("MOD02", f"{folder} has no processor for {what}", where="--model", why=why, fix=fix)
+
+
+def on_device(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """What a processor made, where a model computes and as precisely."""
+    first = next(model.parameters())
+    return {
+        name: value.to(first.device, first.dtype if value.is_floating_point() else None)
+        for name, value in inputs.items()
+    }
+
+
+def _config(folder: Path, what: str) -> dict[str, Any]:
+    try:
+        config = read_json(folder / CONFIG)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        fix = "--model DIR, with a model of transformers: hf download ORGANISATION/MODEL --local-dir DIR"
+        what = f"{folder} is no folder with a model for {what}"
+        raise Fault("MOD01", what, where=f"--model, {CONFIG}", why=why, fix=fix) from error
+    return config if isinstance(config, dict) else {}
+
+
+def _require_safetensors(folder: Path) -> None:
+    if any(folder.glob("*.safetensors")):
+        return
+    pickles = sorted(path.name for path in folder.glob("*.bin"))
+    why = f"{pickles[0]} is a pickle, which may run code while it is read" if pickles else "it has no weights"
+    fix = "get model.safetensors of the same model, which most publishers have too"
+    raise Fault("MOD05" if pickles else "MOD01", f"{folder} has no .safetensors", where="--model", why=why, fix=fix)
+
+
+def _of_another_kind(folder: Path, config: dict[str, Any], what: str) -> Fault:
+    own = "; its class is code of its own, which is not run" if "auto_map" in config else ""
+    classes = ", ".join(map(str, config.get("architectures") or [])) or "a class that it does not name"
+    why = f"its {CONFIG} says {config.get('model_type', 'no model_type')}, {classes}{own}"
+    return Fault("MOD02", f"{folder} is no model for {what} that can be read", where="--model", why=why)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's reports and bars, which speak of what is judged here."""
+    reports = logging.getLogger("transformers")
+    before = reports.level
+    reports.setLevel(logging.CRITICAL)
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        reports.setLevel(before)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
