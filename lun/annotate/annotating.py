@@ -16,6 +16,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.annotate.annotated_folder import AnnotatedFolder
 from lun.annotate.annotator import Annotator
 from lun.annotate.outputs import Output, checked_rows
@@ -106,7 +107,7 @@ class Annotating:
         self.done.new += len(read)
 
     def _out_of_memory(self, error: BaseException) -> Fault:
-        smaller = f"--batch {self.batch // 2}" if self.batch > 1 else "--dtype bf16, or --device cpu"
+        smaller = f"--batch {quoted(self.batch // 2)}" if self.batch > 1 else "--dtype bf16, or --device cpu"
         what = f"out of memory with {self.batch} pictures at a time"
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Fault("DEV02", what, where="--batch", why=why, fix=f"{smaller}   (what was annotated is kept)")

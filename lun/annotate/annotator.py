@@ -11,6 +11,7 @@ from PIL.Image import Image
 from ldm.admission import admitted, definition, get_obj_from_str
 from ldm.errors import Fault
 from ldm.plain_yaml import parse_yaml
+from ldm.shell import quoted
 from ldm.util import instantiate_from_config
 from lun.config.schema import mismatch
 from lun.config.signature import accepted_by
@@ -61,7 +62,7 @@ def parsed_params(pairs: Sequence[str]) -> dict[str, Any]:
             params[key] = parse_yaml(value)
         except ValueError as error:
             raise Fault(
-                "CLI03", f"--param {pair} is no YAML", why=str(error), fix=f"--param '{key}=\"...\"'"
+                "CLI03", f"{pair} is no YAML", why=str(error), where="--param", fix="--param " + quoted(f'{key}="..."')
             ) from error
         if not (equals and key.isidentifier()):
             raise Fault("CLI03", f"--param takes KEY=VALUE, not {pair}", where="--param")
@@ -98,17 +99,17 @@ def _target(wanted: AnnotatorChoice) -> Callable[..., Any]:
 
 def _require_params(target: Callable[..., Any], wanted: AnnotatorChoice) -> None:
     accepted = accepted_by(target)
-    flags = {name: f"--{name}" for name in wanted.given} | {name: f"--param {name}" for name in wanted.params}
+    flags = {name: name for name in wanted.given} | {name: f"param {name}" for name in wanted.params}
     for name, value in {**wanted.given, **wanted.params}.items():
         declared = accepted.parameters.get(name)
         if declared is None and not accepted.anything:
             fix = f"it takes {', '.join(accepted.parameters) or 'nothing'}"
             close = nearest(name, accepted.parameters)
             what = f"{definition(target)} takes no {name}"
-            raise Fault("CLI03", what, where=flags[name], fix=f"--param {close}=..." if close else fix)
+            raise Fault("CLI03", what, where=flags[name], fix="--param " + quoted(f"{close}=...") if close else fix)
         if declared is not None and (problem := mismatch(value, declared.annotation)):
             raise Fault("CLI03", f"{flags[name]}: {problem}", where=definition(target))
     for name, declared in accepted.parameters.items():
         if declared.required and name not in flags:
-            fix = "--model DIR" if name == "model" else f"--param {name}=..."
-            raise Fault("CLI03", f"--with {wanted.name} needs {name}", where=definition(target), fix=fix)
+            fix = "--model DIR" if name == "model" else "--param " + quoted(f"{name}=...")
+            raise Fault("CLI03", f"{wanted.name} needs {name}", where=definition(target), fix=fix)

@@ -79,4 +79,4 @@ class Captioner:
 def _require_counts(max_tokens: int, beams: int) -> None:
     for name, value in (("max_tokens", max_tokens), ("beams", beams)):
         if value < 1:
-            raise Fault("CLI03", f"--param {name} cannot be {value}", why="it takes a number above 0")
+            raise Fault("CLI03", f"param {name} cannot be {value}", why="it takes a number above 0")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
+from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
 from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_split
 from lun.cli.user_code import admit_user_code
@@ -75,7 +77,7 @@ def _annotate(asked: argparse.Namespace) -> int:
     admit_user_code(asked.allow)
     if asked.batch < 1:
         raise Fault("CLI03", f"--batch cannot be {asked.batch}", why="it takes a number above 0")
-    recipe = recipe_of(asked, f"{COMMAND} --with {asked.annotator}", "annotate")
+    recipe = recipe_of(asked, f"{COMMAND} --with {quoted(asked.annotator)}", "annotate")
     # torch and transformers, which take seconds; whatever is wrong with the words alone was told before
     from lun.annotate.annotated_folder import AnnotatedFolder
     from lun.annotate.annotating import Annotating
@@ -107,26 +109,33 @@ def _output(
     from lun.annotate.outputs import MaskFiles, TextFiles
 
     columns = list(annotator.columns)
-    in_files: type[MaskFiles] | type[TextFiles] | None = None
     if "mask" in columns:
         _require_alone("mask", columns)
-        in_files = MaskFiles
-    elif columns in (["caption"], ["tags"]) and asked.output is None:
-        in_files = TextFiles
-        if not folder.has_text_files:
-            why = f"its layout is {folder.layout}: pictures are described by a file, and caption files are not read"
-            fix = f"-o {folder.root / METADATA}, or -o ANOTHER.jsonl"
-            raise Fault("CLI03", f"{folder.root} has no caption files", where="-o", why=why, fix=fix)
-    if in_files is not None:
-        flags = {"-o": asked.output, "--replace": asked.replace, "--merge": asked.merge}
-        if given := [flag for flag, value in flags.items() if value]:
-            why = "files beside the pictures are added where there are none, and never replaced"
-            raise Fault("CLI03", f"{', '.join(given)} has no effect here", where=given[0], why=why)
-        return in_files(folder)
+        _require_no_file_flags(asked)
+        return MaskFiles(folder)
+    if columns in (["caption"], ["tags"]) and asked.output is None:
+        _require_text_files(folder, METADATA)
+        _require_no_file_flags(asked)
+        return TextFiles(folder)
     file = Path(asked.output) if asked.output else folder.root / METADATA
     if file.suffix != ".jsonl":
-        raise Fault("CLI03", f"-o takes a .jsonl file, not {file}", where="-o", fix=f"-o {file.with_suffix('.jsonl')}")
+        fix = "-o " + quoted(file.with_suffix(".jsonl"))
+        raise Fault("CLI03", f"-o takes a .jsonl file, and this is none: {file}", where="-o", fix=fix)
     return DescriptionFile(file, folder, _made_by(wanted), columns, asked.replace, asked.merge)
+
+
+def _require_text_files(folder: AnnotatedFolder, description: str) -> None:
+    if not folder.has_text_files:
+        why = f"its layout is {folder.layout}: pictures are described by a file, and caption files are not read"
+        fix = f"-o {quoted(folder.root / description)}, or -o ANOTHER.jsonl"
+        raise Fault("CLI03", f"{folder.root} has no caption files", where="-o", why=why, fix=fix)
+
+
+def _require_no_file_flags(asked: argparse.Namespace) -> None:
+    flags = {"-o": asked.output, "--replace": asked.replace, "--merge": asked.merge}
+    if given := [flag for flag, value in flags.items() if value]:
+        why = "files beside the pictures are added where there are none, and never replaced"
+        raise Fault("CLI03", f"{', '.join(given)} has no effect here", where=given[0], why=why)
 
 
 def _require_alone(column: str, columns: Sequence[str]) -> None:
@@ -142,7 +151,7 @@ def _made_by(wanted: AnnotatorChoice) -> Mapping[str, Any]:
         found = [Path(model)] if Path(model).is_file() else sorted(Path(model).glob("*"))
         files = {path.name: path.stat().st_size for path in found if path.is_file()}
     made_by = {"target": wanted.target, "dtype": wanted.given.get("dtype"), "params": wanted.params, "files": files}
-    plain: Mapping[str, Any] = json.loads(json.dumps(made_by, default=str))
+    plain: Mapping[str, Any] = parse_json(json.dumps(made_by, default=str))
     return plain
 
 

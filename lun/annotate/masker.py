@@ -35,7 +35,7 @@ class Masker:
     ) -> None:
         for name, value in (("threshold", threshold), ("floor", floor)):
             if value is not None and not 0 <= value <= 1:
-                raise Fault("CLI03", f"--param {name} cannot be {value}", why="it takes a number from 0 to 1")
+                raise Fault("CLI03", f"param {name} cannot be {value}", why="it takes a number from 0 to 1")
         kind, what = "CLIPSegForImageSegmentation", "masks (CLIPSeg)"
         self.model: Any = load_model(kind, Path(model), device_of(device), dtype, what)
         self.processor = load_processor("AutoProcessor", Path(model), what)

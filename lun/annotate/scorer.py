@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from ldm.errors import Fault
 from ldm.files.read import read_state_dict
 from ldm.files.state import State
+from ldm.shell import quoted
 from lun.annotate.pretrained import DType, device_of, load_model, load_processor, on_device
 
 
@@ -57,7 +59,7 @@ class Scorer:
             return None
         if label not in names:
             what = "the model has several classes" if label is None else f"the model has no class {label}"
-            fix = "one of " + ", ".join(f"--param 'label=\"{name}\"'" for name in names[:12])
+            fix = "one of " + ", ".join("--param " + quoted(f"label={json.dumps(name)}") for name in names[:12])
             raise Fault("CLI03", what, where="--param label", fix=fix)
         return names.index(label)
 

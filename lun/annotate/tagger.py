@@ -56,7 +56,7 @@ class Tagger:
     ) -> None:
         for name, value in (("threshold", threshold), ("characters", characters)):
             if not 0 < value <= 1:
-                raise Fault("CLI03", f"--param {name} cannot be {value}", why="it takes a number above 0, up to 1")
+                raise Fault("CLI03", f"param {name} cannot be {value}", why="it takes a number above 0, up to 1")
         self.session = _session(Path(model) / NETWORK, device)
         self.known = read_tags(Path(model) / TAGS, underscores)
         self.entry = self.session.get_inputs()[0]

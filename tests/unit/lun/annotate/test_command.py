@@ -25,6 +25,10 @@ class Named:
         return [{"caption": f"{self.word} {one.width * self.times}", "width_of": one.width} for one in pictures]
 
 
+class Text(Named):
+    columns = ("caption",)
+
+
 def function(pictures):
     return []
 '''
@@ -63,7 +67,7 @@ def test_an_annotator_of_ones_own_goes_through_the_gate(desk: Path, capsys: pyte
         (["--with", "caption"], "there is nothing to annotate"),
         (["cats"], "required: --with"),
         (["cats", "--with", "words"], "there is no annotator words"),
-        (["cats", "--with", "caption"], "--with caption needs model"),
+        (["cats", "--with", "caption"], "caption needs model"),
         (["cats", "--with", "os.system"], "cannot load target os.system"),
         (["cats", "--with", "torch.nn.Identity"], "torch.nn.Identity is no annotator"),
         (["cats", "--with", "mine.function", "--allow", "mine"], "mine.function is no annotator"),
@@ -73,14 +77,16 @@ def test_an_annotator_of_ones_own_goes_through_the_gate(desk: Path, capsys: pyte
         (["cats", "--with", "mine.Named", "--allow", "mine", "--param", "times"], "--param takes KEY=VALUE, not times"),
         (["cats", "--with", "mine.Named", "--allow", "mine", "--param", "word=[1"], "is no YAML"),
         (["cats", "--with", "mine.Named", "--allow", "mine", "-o", "a.csv"], "-o takes a .jsonl file"),
+        (["board", "--with", "mine.Text", "--allow", "mine"], "board has no caption files"),
+        (["cats", "--with", "mine.Text", "--allow", "mine", "--replace"], "--replace has no effect here"),
         (["cats", "--with", "mine.Named", "--allow", "mine", "--batch", "0"], "--batch cannot be 0"),
         (["cats", "--with", "caption", "--model", "nowhere"], "nowhere is no folder with a model"),
         (["cats", "--with", "caption", "--model", "cats", "--device", "gpu"], "the device gpu cannot be used"),
-        (["cats", "--with", "caption", "--model", "cats", "--param", "beams=0"], "--param beams cannot be 0"),
-        (["cats", "--with", "mask", "--model", "cats"], "--with mask needs text"),
-        (["cats", "--with", "mask", "--model", "c", "--param", "text=a", "floor=2.0"], "--param floor cannot be 2"),
+        (["cats", "--with", "caption", "--model", "cats", "--param", "beams=0"], "param beams cannot be 0"),
+        (["cats", "--with", "mask", "--model", "cats"], "mask needs text"),
+        (["cats", "--with", "mask", "--model", "c", "--param", "text=a", "floor=2.0"], "param floor cannot be 2"),
         (["cats", "--with", "tag", "--model", "cats"], "there is no model.onnx in cats"),
-        (["cats", "--with", "tag", "--model", "cats", "--param", "threshold=0.0"], "--param threshold cannot be 0"),
+        (["cats", "--with", "tag", "--model", "cats", "--param", "threshold=0.0"], "param threshold cannot be 0"),
         (["cats", "--with", "score", "--model", "c", "--param", "head=h", "label=a"], "label has no effect"),
         (["--base", "sets.yaml", "--with", "caption"], "--set cats or --set dogs"),
         (["--base", "packed.yaml", "--with", "mine.Named", "--allow", "mine"], "DAT13"),
