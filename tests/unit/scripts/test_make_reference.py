@@ -12,6 +12,7 @@ NOT_NAMED_IN_A_CONFIG = {
     "ldm.ema.model_weights.Sharded",  # what a strategy of one's own derives from
     "lun.local.NAME",  # a command of one's own
     "lun.local.colours.Colours",  # the example of a dataset of one's own
+    "lun.local.mine.Width",  # the example of an annotator of one's own
 }
 
 
