@@ -25,6 +25,8 @@ class Adapter(nn.Module):
     """
 
     alpha: Tensor
+    active = True
+    """Whether it has its effect; see `ldm.adapters.switching`."""
     keeps_float32 = True
     """In a precision whose weights are all in half these stay precise: they take many small steps."""
 
@@ -118,7 +120,7 @@ def draw(parameter: nn.Parameter, generator: torch.Generator, bound: float, norm
 
 
 def _add(layer: Any, given: tuple[Tensor, ...], out: Tensor) -> Tensor:
-    return out + _in_its_precision(layer.adapter, given[0]).to(out.dtype)
+    return out + _in_its_precision(layer.adapter, given[0]).to(out.dtype) if layer.adapter.active else out
 
 
 def _in_its_precision(adapter: Any, x: Tensor) -> Tensor:
@@ -128,4 +130,4 @@ def _in_its_precision(adapter: Any, x: Tensor) -> Tensor:
 
 
 def _scale(layer: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return (layer.adapter.scaled(given[0], layer.weight), *given[1:])
+    return (layer.adapter.scaled(given[0], layer.weight), *given[1:]) if layer.adapter.active else given

@@ -20,6 +20,9 @@ from ldm.errors import Fault
 Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
 """(x_t (b, c, h, w), clock (b,) int64 or float32 (see `Path.clock`), cond) -> output (b, c, h, w)."""
 
+Targets = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(targets (b, c, h, w) by the prediction, x_t (b, c, h, w), clock (b,)) -> the targets of a run's own."""
+
 log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
 """Of the mean weight, a level that counts less is not learnt; of all weight, neither is the noisiest tenth."""
@@ -144,11 +147,12 @@ class Objective(nn.Module):
         mask: Tensor | None = None,
         weight: Tensor | None = None,
         ranges: Tensor | None = None,
+        targets: Targets | None = None,
     ) -> Losses:
         """Losses of clean inputs x0 (b, c, h, w), in float32 around a network that may compute in less.
 
         mask (b, 1, h, w) says where errors count, weight (b,) how much each example does, ranges (b, 2) int64 which
-        levels [low, high) it may have.
+        levels [low, high) it may have, `targets` what is learnt in place of the prediction's own target.
 
         A weight w that is learned is 1 / variance of the error at its level, and minimised is the negative logarithm of
         a normal distribution's likelihood, w error - ln w, without which it would fall to 0.
@@ -158,8 +162,14 @@ class Objective(nn.Module):
         noise = self.noise(draws, x0.shape[1:]).to(x0.device)
         alpha, sigma = self.path.coefficients(t)
         x_t = corrupt(x0.float(), noise, alpha, sigma)
-        output = network(x_t.to(x0.dtype), self.path.clock(t), cond)
-        elements = self.loss(output.float(), target(self.prediction, x0.float(), noise, alpha, sigma))
+        wanted, given, clock = (
+            target(self.prediction, x0.float(), noise, alpha, sigma),
+            x_t.to(x0.dtype),
+            self.path.clock(t),
+        )
+        if targets is not None:
+            wanted = targets(wanted, given, clock)
+        elements = self.loss(network(given, clock, cond).float(), wanted)
         simple = self.mean(elements, mask)
         weights = self.weighting(alpha, sigma, self.prediction)
         weighted = weights * simple - weights.log() if self.learns_weighting else weights * simple

@@ -15,6 +15,7 @@ from ldm.ema.start import refuse_beside_law
 from ldm.files.lazy_tensor import write_through
 from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
+from ldm.models.losses_by_set import LossesBySet
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.pixels import in_numbers
 from ldm.models.run_context import RunContext
@@ -46,6 +47,8 @@ class TrainedModel(TellsSteps):
 
     by_hand: tuple[str, ...] = ()
     """Arguments of the Trainer that this model carries out itself, since Lightning does not where it steps by hand."""
+    heeds: frozenset[str] = frozenset()
+    """What one of several data sets may ask for its examples that this model carries out, as keys of the set."""
     leaves_parameters_unused = False
     """Whether a backward pass may leave trained parameters without a gradient, which DDP has to know."""
 
@@ -79,6 +82,7 @@ class TrainedModel(TellsSteps):
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
         self._loss_scale = LossScale(None)
+        self.by_set = LossesBySet()
 
     # What the launcher asks before training
 

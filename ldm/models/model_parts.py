@@ -41,10 +41,14 @@ class PartSize:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The networks of a model, and what of them trains as groups of the optimizer; nothing is read for it."""
+    """The networks of a model, and what of them trains as groups of the optimizer; nothing is read for it.
+
+    changes_base  the parameters of networks that train and are no adapter's, which could be switched off
+    """
 
     parts: list[PartSize] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    changes_base: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

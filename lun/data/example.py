@@ -33,6 +33,10 @@ class Example(TypedDict, total=False):
     """how much this example counts in the loss"""
     timesteps: tuple[int, int]
     """noise levels [low, high) that it may be trained at; a high of -1 means up to the last one"""
+    set: str
+    """the name of the set that it is of, where there are several"""
+    kind: str
+    """`prior`: the network is to go on treating it as its base does"""
     ucg_rate: float
     """how often its caption is dropped whole; below 0 as the model says"""
     original_size: tuple[int, int]
@@ -61,6 +65,8 @@ class Batch(TypedDict, total=False):
     """(b,) float32"""
     timesteps: Tensor
     """(b, 2) int64"""
+    set: list[str]
+    kind: list[str]
     ucg_rate: Tensor
     """(b,) float32"""
     original_size: Tensor

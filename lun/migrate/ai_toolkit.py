@@ -18,8 +18,8 @@ def read(content: Mapping[str, Any]) -> Found:
     size = Taken(process("train", {}), "config.process.0.train")("batch_size")
     found.batch_size = size if isinstance(size, int) else None
     for number, dataset in enumerate(process("datasets", [])):
-        name = _dataset(found, Taken(dataset, f"config.process.0.datasets.{number}"), trigger)
-        (regularising if found.sets[name].get("kind") == "class" else regular).append(name)
+        taken = Taken(dataset, f"config.process.0.datasets.{number}")
+        (regularising if taken("is_reg") else regular).append(_dataset(found, taken, trigger))
     if regularising:
         share_by_weight(found, regular, regularising)
     return found
@@ -47,7 +47,7 @@ def _dataset(found: Found, taken: Taken, trigger: str) -> str:
     sides = resolution if isinstance(resolution, list) else [resolution]
     loss, rate, repeats = (taken.number(*one) for one in _NUMBERS)
     said = {"loss_weight": None if loss == 1 else loss, "repeats": None if repeats == 1 else repeats}
-    kind = "class" if taken("is_reg") else None
+    kind = "prior" if taken("prior_reg") else "class" if taken("is_reg") else None
     name = found.add(root, params, sides, square=False, **said, kind=kind, ucg_rate=rate or None)
     if str(taken("caption_ext", "txt")).lstrip(".") not in ("txt", "caption"):
         found.unread.append(f"{taken.where}.caption_ext: {taken('caption_ext')!r}; .txt and .caption are read")

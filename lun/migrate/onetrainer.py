@@ -17,20 +17,18 @@ def read(content: Sequence[Any]) -> Found:
         kind = taken("type", "STANDARD")
         if not taken("enabled", True):
             continue
-        if kind != "STANDARD":
+        if kind not in _KINDS:
             found.unread.append(f"{number}.type: {kind!r}; {_OTHERS.get(kind, 'no such set is known')}")
             continue
-        _concept(found, taken)
+        _concept(found, taken, _KINDS[kind])
     return found
 
 
-_OTHERS = {
-    "VALIDATION": "pictures for validation are data.params.validation, one recipe",
-    "PRIOR_PREDICTION": "training towards what the base model predicts is not there",
-}
+_OTHERS = {"VALIDATION": "pictures for validation are data.params.validation, one recipe"}
+_KINDS = {"STANDARD": None, "PRIOR_PREDICTION": "prior"}
 
 
-def _concept(found: Found, taken: Taken) -> None:
+def _concept(found: Found, taken: Taken, kind: str | None) -> None:
     image, text = (Taken(taken(part, {}), f"{taken.where}.{part}") for part in ("image", "text"))
     sides = []
     if image("enable_resolution_override"):
@@ -49,7 +47,7 @@ def _concept(found: Found, taken: Taken) -> None:
         balancing = 1
     loss = taken.number("loss_weight", 1)
     said = {"repeats": None if balancing == 1 else balancing, "loss_weight": None if loss == 1 else loss}
-    found.add(taken.text("name") or folder, params, sides, square=not sides, **said)
+    found.add(taken.text("name") or folder, params, sides, square=not sides, **said, kind=kind)
     found.unread += taken.left(*HARMLESS) + _switched_on(image, IMAGE) + _switched_on(text, ())
 
 

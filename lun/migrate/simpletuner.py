@@ -52,7 +52,8 @@ def _backend(found: Found, taken: Taken) -> None:
     if least := taken.number("minimum_image_size"):
         found.unread.append(f"{taken.where}.minimum_image_size: {least}; metadata_params.min_size, in pixels")
     times, share = taken.number("repeats") + 1, taken("probability")  # 0 there means that a picture is read once
-    said = {"weight": taken.number("probability")} if share is not None else {"repeats": None if times == 1 else times}
+    often = {"weight": taken.number("probability")} if share is not None else {"repeats": None if times == 1 else times}
+    said: dict[str, Any] = {**often, "kind": "prior" if taken("is_regularisation_data") else None}
     if share is not None and times != 1:
         found.unread.append(f"{taken.where}.repeats: {times - 1}; probability says how often the set is read")
     found.add(taken.text("id") or params["data_root"], params, [side], square, **said)

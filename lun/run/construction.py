@@ -18,6 +18,7 @@ from lun.config.suggestions import FaultCollector
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
 from lun.data.order.picture_sides import require_sides
+from lun.data.sets.set_wishes import require_carried_out
 from lun.run.build_model import build_model
 from lun.run.fill_caches import require_lasting_captions
 from lun.run.length import Length, known_length
@@ -26,6 +27,7 @@ from lun.run.rate import rate_of
 from lun.run.resolved import resolve, window_of
 from lun.run.settings import Settings
 from lun.run_dir.ranks import process_rank
+from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import Execution, settle_execution_anywhere
 from lun.strategies.optimizers import require_stepping, require_whole_base, require_whole_weights
 
@@ -73,16 +75,18 @@ def judge(settings: Settings, has_time_limit: bool) -> None:
     on_cpu = trainer.get("accelerator") == "cpu"
     parts = faults.collect(lambda: build_parts(settings, settle_execution_anywhere, on_cpu))
     if parts is not None and steps is not None:
-        faults.collect(lambda: _rehearse(parts, settings.config, steps))
+        faults.collect(lambda: _rehearse(parts, settings, steps))
     faults.raise_all(besides=ELSEWHERE)
 
 
-def _rehearse(parts: RunParts, config: Mapping[str, Any], steps: int) -> None:
+def _rehearse(parts: RunParts, settings: Settings, steps: int) -> None:
     window = window_of(parts.execution, parts.data.batch_size)
-    run = resolve(config, parts.execution, window, Length(steps, val_every=1), config.get("seed") or 0)
+    config, length = settings.config, Length(steps, val_every=1)
+    run = resolve(config, parts.execution, window, length, config.get("seed") or 0)
     parts.model.begin(run.context(resumed=False))
     rehearse(parts.model, steps, window.global_batch)
     require_lasting_captions(parts.model, parts.data.cache)
+    require_carried_out(parts.model, parts.data.mix_settings, strategy_kind(settings.trainer().get("strategy")))
 
 
 def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:

@@ -17,7 +17,7 @@ from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.shell import quoted
 from lun.callbacks.controls import Controls
 from lun.callbacks.final import FinalCheckpoint
-from lun.callbacks.laps import Laps
+from lun.callbacks.set_numbers import SetNumbers
 from lun.callbacks.space import DiskSpace
 from lun.callbacks.stops import Stops
 from lun.callbacks.unmet_words import UnmetWords
@@ -26,6 +26,7 @@ from lun.cli.arguments import Arguments
 from lun.console import log as console
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
+from lun.data.sets.set_wishes import require_carried_out
 from lun.data.tag_counts import tag_frequency
 from lun.loop.position_callback import FollowPosition
 from lun.program import as_started
@@ -52,6 +53,7 @@ from lun.run_dir.run_json import RunRecord, program_commit, versions
 from lun.run_dir.run_weights import with_named_checkpoints
 from lun.run_dir.what_trains import FILE as WHAT_TRAINS
 from lun.run_dir.what_trains import what_trains
+from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import device_of, settle_execution
 
 log = logging.getLogger(__name__)
@@ -100,6 +102,7 @@ class Session:
         model.begin(run.context(resumed=resume is not None))
         rehearse(model, length.max_steps, window.global_batch)
         require_lasting_captions(model, data.cache)
+        require_carried_out(model, data.mix_settings, strategy_kind(trainer.get("strategy")))
         warn_if_finished(model, resume.step if resume else 0, length.max_steps)
         data.follow(model.position, window, seed, length.max_steps)
         return cls(arguments, replace(settings, config=run.config), resume, run, model, data, first, parts.callbacks)
@@ -250,8 +253,8 @@ class Session:
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
         caches = [FillCaches()] if self.data.cache else []
-        laps = [Laps()] if self.data.mix_settings else []
-        ours = [position, LinkLatest(run), Controls(stops), *laps]
+        numbers = [SetNumbers()] if self.data.mix_settings else []
+        ours = [position, LinkLatest(run), Controls(stops), *numbers]
         words = [UnmetWords()] if self.model.adapter_config is not None else []
         callbacks = [*ours, *words, *self.callbacks, *caches, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)

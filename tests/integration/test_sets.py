@@ -26,24 +26,49 @@ def two(tmp_path: Path) -> Path:
     return path
 
 
+LORA = (
+    "model.params.adapter_config={target: ldm.adapters.Adapters, params: {rules: {all: {match: 'unet.*to_*',"
+    " kind: {target: ldm.adapters.LoRA, params: {rank: 2}}}}}}"
+)
+PRIOR = ["data.params.train.sets.dogs.kind=prior", LORA, "model.params.cond_stage_trainable=false"]
+
+
 def test_a_chain_over_two_sets_equals_the_straight_run_and_is_logged_by_name(
     lun: Lun, tmp_path: Path, two: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--base", str(two), "lightning.trainer.log_every_n_steps=1"]
+    words = ["--base", str(two), *PRIOR, "lightning.trainer.accumulate_grad_batches=2"]
     horizon = "model.params.scheduler_config.params.total_steps=6"
     assert lun(*words, "-t", "-n", "straight", horizon, "lightning.trainer.max_steps=6", data=None) == 0
     said = capsys.readouterr().out
-    assert "cats: 5 images" in said and "66.7% of what is read" in said and f"cats: {tmp_path / 'cats'}" in said
+    assert (
+        "cats: 5 images" in said
+        and "66.7% of what is read" in said
+        and "learns what the base predicts" in said
+        and f"cats: {tmp_path / 'cats'}" in said
+    )
     run = newest_run(tmp_path / "logs")
     straight = final_state(run)
     rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
     laps = [row["lap/cats"] for row in rows if "lap/cats" in row]
-    assert len(laps) == 6 and laps[-1] == pytest.approx(12 * 2 / 3 / 5, abs=0.5)
+    assert len(laps) == 6 and laps[-1] == pytest.approx(24 * 2 / 3 / 5, abs=0.5)
+    require_losses_by_set(rows)
     assert lun(*words, "-t", "-n", "chain", horizon, "lightning.trainer.max_steps=3", data=None) == 0
     run = newest_run(tmp_path / "logs")
     again = ["-r", str(run), "-t", "lightning.trainer.max_steps=6"]
     assert lun(*again, base=False) == 0
     assert differences(straight, final_state(run)) == []
+
+
+def require_losses_by_set(rows: list[dict[str, float]]) -> None:
+    """Each step's loss is the mean of those of its sets over their four examples; the base's own is nearly kept."""
+    by_step = {row["step"]: {**row} for row in rows if "train/loss" in row}
+    for row in rows:
+        told = {name: row[f"train/loss/{name}"] for name in ("cats", "dogs") if f"train/loss/{name}" in row}
+        if told and len(told) == 2:
+            low, high = sorted(told.values())
+            assert low <= by_step[row["step"]]["train/loss"] <= high
+    assert all(0 <= row["train/loss/dogs"] < 0.05 for row in rows if "train/loss/dogs" in row)
+    assert any("train/loss/dogs" in row for row in rows) and any(row.get("train/loss/cats", 0) > 0.2 for row in rows)
 
 
 def test_a_set_that_grew_is_named_and_the_rest_goes_on(
@@ -85,6 +110,8 @@ def test_sets_in_buckets_from_a_cache(lun: Lun, tmp_path: Path, two: Path) -> No
         (["data.params.train.sets.cats.weight=two"], "cats.weight: expected float, got 'two'"),
         (["data.params.train.sets.cats.wieght=2"], "data.params.train.sets.cats.weight=2"),
         (["data.params.train.sets.cats.params.sise=2"], "unknown setting data.params.train.sets.cats.params.sise"),
+        (["data.params.train.sets.cats.kind=prior"], "unet.conv_in.weight and"),
+        ([*PRIOR, "lightning.trainer.strategy=fsdp"], "prior cannot be trained under fsdp"),
         (["data.params.train.params.size=8"], "sets and a recipe of its own"),
         (["data.params.train.sets.cats.resolutions=[8]"], "no effect without data.params.buckets"),
         (["data.params.train.sets.cats.params.size=16"], "the sets have different sizes"),

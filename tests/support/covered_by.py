@@ -67,7 +67,7 @@ COVERED_BY = {
     "lun.annotate.pretrained": "tests/integration/test_annotate.py",
     "lun.annotate.scorer": "tests/integration/test_annotate.py",
     "lun.callbacks.export": "tests/integration/test_exports.py",
-    "lun.callbacks.laps": "tests/integration/test_sets.py",
+    "lun.callbacks.set_numbers": "tests/integration/test_sets.py",
     "lun.checkpoints.checkpoint_files": "tests/unit/lun/checkpoints/test_atomic.py",
     "lun.checkpoints.manifest": "tests/unit/lun/checkpoints/test_atomic.py",
     "lun.checkpoints.memory_estimate": "tests/unit/lun/callbacks/test_space.py",

@@ -16,8 +16,8 @@ from ldm.errors import Fault
 from ldm.keys.split_checkpoint import COND_STAGE
 from ldm.models.base_weights import quantised_base
 from ldm.models.diffusion import initial_weights as weights
+from ldm.models.diffusion.batch_losses import batch_losses
 from ldm.models.diffusion.inpainting import Mask, nothing_around, surroundings
-from ldm.models.diffusion.latent_mask import latent_mask
 from ldm.models.diffusion.latent_scale import Factor, ScalesLatents, measure_scale_factor
 from ldm.models.diffusion.learned_objective import LearnsObjective
 from ldm.models.diffusion.network_holder import DiffusionWrapper
@@ -162,6 +162,7 @@ class DDPM(LearnsObjective, DrawsPictures):
         draws = self.draws(batch)
         x0 = self.encode(batch, draws)
         losses, metrics = measure(self, x0, self.condition(batch, draws, x0), draws, batch)
+        self.by_set.add(batch.get("set", ()), losses.weighted)
         loss = self.window_mean(losses.weighted)
         logged = {"train/loss": loss, "train/loss_simple": self.window_mean(losses.simple)}
         logged |= {f"train/{name}": self.window_mean(numbers) for name, numbers in metrics.items()}
@@ -169,10 +170,8 @@ class DDPM(LearnsObjective, DrawsPictures):
         return loss
 
     def losses(self, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]) -> Losses:
-        """Losses of x0 (b, c, h, w), as the batch's `mask`, `weight` and `timesteps` (levels of an example) say."""
-        assert self.model is not None
-        mask = latent_mask(batch.get("mask"), x0)
-        return self.objective(self.model, x0, cond, draws, mask, batch.get("weight"), batch.get("timesteps"))
+        """Losses of x0 (b, c, h, w), as the batch says of its examples."""
+        return batch_losses(self, x0, cond, draws, batch)
 
     # Validation: the raw weights batch by batch, then the averaged ones in a single swap over what was encoded already
 
@@ -209,6 +208,7 @@ class LatentDiffusion(DDPM, ScalesLatents):
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"
+    heeds = DDPM.heeds | {"ucg_rate"}
     limits = {"ucg_rate": SHARE, "cond_stage_lr_multiple": FROM_ZERO}
     first_stage_model: Any  # encode_moments(x) and decode(z)
     cond_stage_model: Any  # a list of captions to Conditioning

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ldm.adapters.switching import parameters_of_adapters
 from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.families.edm_marks import is_edm
@@ -187,7 +188,15 @@ def planned(
     networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
     trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
     groups = decide(trainable).groups(named_weights({**trainable, **beside}))
-    return TrainingPlan([PartSize.of(parts[name].called(name), network) for name, network in networks.items()], groups)
+    sizes = [PartSize.of(parts[name].called(name), network) for name, network in networks.items()]
+    return TrainingPlan(sizes, groups, _beside_adapters(trainable))
+
+
+def _beside_adapters(networks: Mapping[str, nn.Module]) -> list[str]:
+    """The parameters that train and lie in no adapter."""
+    in_adapters = set[int]().union(*map(parameters_of_adapters, networks.values()))
+    weights = named_weights(networks).items()
+    return [name for name, weight in weights if weight.requires_grad and id(weight) not in in_adapters]
 
 
 def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:

@@ -16,6 +16,7 @@ class LearnsObjective(TrainedModel):
     """
 
     objective: Objective
+    heeds = frozenset({"loss_weight", "timesteps", "kind"})
 
     def beside_networks(self) -> dict[str, nn.Module]:
         return {"objective": self.objective}

@@ -30,6 +30,7 @@ class JoinedSets:
         self.ends = np.cumsum([len(dataset) for dataset in datasets])
         self.levels = any(one.timesteps for one in settings)
         self.drops = any(one.ucg_rate is not None for one in settings)
+        self.preserves = any(one.kind == "prior" for one in settings)
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -61,8 +62,12 @@ class JoinedSets:
         return {**found, **self._said_of(self.settings[which], found)} if isinstance(found, Mapping) else found
 
     def _said_of(self, one: SetSettings, found: Mapping[str, Any]) -> dict[str, Any]:
-        """What an example carries of its set, where any set says it; a weight of its own counts in the set's."""
-        said: dict[str, Any] = {"timesteps": one.timesteps or EVERY_LEVEL} if self.levels else {}
+        """What an example carries of its set: its name, and what any set says; a weight of its own counts too."""
+        said: dict[str, Any] = {"set": one.name}
+        if self.levels:
+            said["timesteps"] = one.timesteps or EVERY_LEVEL
+        if self.preserves:
+            said["kind"] = one.kind
         if "weight" in found:
             said["weight"] = found["weight"] * one.loss_weight
         if self.drops:

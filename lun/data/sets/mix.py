@@ -23,6 +23,8 @@ from lun.data.order.windows import InShards
 from lun.data.sets.joined import JoinedSets
 from lun.data.sets.set_settings import MixSettings, SetSettings
 
+OF_KIND = {"class": "regularisation", "prior": "learns what the base predicts"}
+
 
 class Mix:
     """The sets of `joined`, mixed as `settings` say, in `buckets` where there are some.
@@ -208,7 +210,7 @@ class Mix:
         pictures, examples = len(self.joined.sets[one.name]), self.examples[one.name]
         facts = [f"{pictures:,} images"] + ([f"{examples:,} examples a lap"] if examples != pictures else [])
         facts.append(f"{float(times):.4g} laps an epoch, {float(examples * times / whole):.1%} of what is read")
-        facts += ["regularisation"] if one.kind == "class" else []
+        facts += [OF_KIND[one.kind]] if one.kind in OF_KIND else []
         facts += [f"loss x {one.loss_weight:g}"] if one.loss_weight != 1 else []
         facts += ["timesteps {} to {}".format(*one.timesteps)] if one.timesteps else []
         facts += [f"from step {one.from_step:,}"] if one.from_step else []

@@ -12,6 +12,8 @@ from ldm.util import Recipe
 WHERE = "data.params.train.sets"
 SUM = "sum"
 
+KINDS = ("train", "class", "prior")
+
 _NAME = re.compile(r"[A-Za-z0-9][\w\-]*")
 
 
@@ -32,8 +34,9 @@ class SetRecipe(TypedDict, total=False):
     """[low, high): the noise levels that it is trained at, as far as the run's law of them goes there"""
     ucg_rate: float
     """share of its captions that is dropped whole, in place of the model's `ucg_rate`"""
-    kind: Literal["train", "class"]
-    """`class`: regularisation pictures, which have a weight and no repeats"""
+    kind: Literal["train", "class", "prior"]
+    """`class`: regularisation pictures, which have a weight and no repeats; `prior`: what is learnt of them is what the
+    base predicts without the adapters that train"""
     resolutions: list[int]
     """those of `data.params.buckets` at which it is read; by default all"""
     from_step: int
@@ -112,7 +115,7 @@ class SetSettings:
             (self.loss_weight >= 0, "loss_weight", "a number of at least 0"),
             (known_range and 0 <= low < high, "timesteps", "[low, high), the first one and the first one beyond"),
             (self.ucg_rate is None or 0 <= self.ucg_rate <= 1, "ucg_rate", "a share, 0 to 1"),
-            (self.kind in ("train", "class"), "kind", "train or class"),
+            (self.kind in KINDS, "kind", ", ".join(KINDS)),
             (self.resolutions != (), "resolutions", "one of data.params.buckets.resolutions or more"),
             (self.from_step >= 0, "from_step", "a step of at least 0"),
             (self.until_step is None or self.until_step > self.from_step, "until_step", "a step after from_step"),
@@ -125,6 +128,17 @@ class SetSettings:
     @property
     def where(self) -> str:
         return f"{WHERE}.{self.name}"
+
+    @property
+    def wishes(self) -> list[str]:
+        """The keys by which it asks something of the model."""
+        asked = {
+            "loss_weight": self.loss_weight != 1,
+            "timesteps": self.timesteps,
+            "ucg_rate": self.ucg_rate is not None,
+        }
+        asked["kind"] = self.kind == "prior"
+        return [key for key, is_asked in asked.items() if is_asked]
 
     def read_at(self, step: int) -> bool:
         """Whether the step after `step` steps reads it."""

@@ -9,6 +9,11 @@ from support.runs import TINY
 from lun.migrate.command import run
 from lun.trainer import run as train
 
+LORA = [
+    "model.params.adapter_config={target: ldm.adapters.Adapters, params: {rules: {all: {match: 'unet.*to_*',"
+    " kind: {target: ldm.adapters.LoRA}}}}}",
+    "model.params.cond_stage_trainable=false",
+]
 FOREIGN = Path(__file__).parents[3] / "fixtures/foreign"
 
 
@@ -49,8 +54,8 @@ def test_kohyas_subsets_become_sets(migrated):
 
 def test_onetrainers_concepts_become_sets(migrated):
     params, said = migrated("onetrainer.json")
-    style, large = params["train"]["sets"].values()
-    assert list(params["train"]["sets"]) == ["style", "large"]
+    style, large, prior = params["train"]["sets"].values()
+    assert "kind" not in style and prior["kind"] == "prior"
     assert (style["repeats"], style["loss_weight"], style["params"]["flip_p"]) == (2.5, 0.8, 0.5)
     assert style["params"]["captions"] == {
         "split_tags": ",",
@@ -59,14 +64,14 @@ def test_onetrainers_concepts_become_sets(migrated):
         "keep_tags": 1,
     }
     assert large["params"]["size"] == 768 if "buckets" not in params else params["buckets"]["resolutions"] == [768]
-    for words in ("0.image.enable_crop_jitter", "200 SAMPLES", "prompt_source: 'filename'", "'PRIOR_PREDICTION'"):
+    for words in ("0.image.enable_crop_jitter", "200 SAMPLES", "prompt_source: 'filename'"):
         assert words in said
 
 
 def test_simpletuners_backends_become_sets(migrated):
     params, said = migrated("simpletuner.json")
-    mine, squares = params["train"]["sets"].values()
-    assert list(params["train"]["sets"]) == ["my-images", "squares"]
+    mine, squares, kept = params["train"]["sets"].values()
+    assert list(params["train"]["sets"]) == ["my-images", "squares", "kept"] and kept["kind"] == "prior"
     assert mine["weight"] == 0.75 and squares["weight"] == 1
     assert params["buckets"]["resolutions"] == [512, 1024]
     crops = {name: one["params"].get("crop") for name, one in params["train"]["sets"].items()}
@@ -78,11 +83,12 @@ def test_simpletuners_backends_become_sets(migrated):
 
 def test_ai_toolkits_folders_become_sets(migrated):
     params, said = migrated("ai-toolkit.yaml")
-    person, reg = params["train"]["sets"].values()
+    person, reg, kept = params["train"]["sets"].values()
     assert params["batch_size"] == 2 and params["buckets"]["resolutions"] == [512, 768]
     assert person["params"]["captions"]["prefix"] == "p3r5on, " and person["params"]["flip_p"] == 0.5
     assert person["ucg_rate"] == 0.05
     assert (reg["kind"], reg["weight"], reg["loss_weight"], reg["resolutions"]) == ("class", 1, 0.5, [512])
+    assert kept["kind"] == "prior" and kept["weight"] + person["weight"] == pytest.approx(1)
     assert "random_scale: True" in said
 
 
@@ -90,7 +96,8 @@ def test_ai_toolkits_folders_become_sets(migrated):
 def test_training_accepts_what_comes_out(name, tmp_path, capsys):
     out = tmp_path / "sets.yaml"
     assert run([str(FOREIGN / name), "-o", str(out)]) == 0
-    assert train(["--base", str(TINY), str(out), "--check"]) == 0, capsys.readouterr().err
+    words = LORA if "kind: prior" in out.read_text() else []
+    assert train(["--base", str(TINY), str(out), *words, "--check"]) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
