@@ -39,7 +39,7 @@ class BatchDraws:
     """
 
     def __init__(self, seed: int, slots: Tensor | Sequence[int]) -> None:
-        self.rows = [Draws(seed, int(slot)) for slot in slots]
+        self.rows = [Draws(seed, int(slot)) for slot in (slots.tolist() if isinstance(slots, Tensor) else slots)]
 
     def __len__(self) -> int:
         return len(self.rows)

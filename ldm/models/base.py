@@ -21,13 +21,15 @@ from ldm.models.pixels import in_numbers
 from ldm.models.run_context import RunContext
 from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
-from ldm.training.clipping import require_clippable
+from ldm.training.clipping import KnownNorm, clips_plainly, require_clippable
 from ldm.training.frozen_since import leave_out_idle
 from ldm.training.loss_scale import LossScale
 from ldm.training.schedule import with_horizon
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
+ON_HOST = ("slot", "ucg_rate", "timesteps", "original_size", "crop", "target_size")
+"""Of a batch: what the host makes keyed draws and conditions of."""
 LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
@@ -83,6 +85,7 @@ class TrainedModel(TellsSteps):
         self._stored_ema: dict[str, Any] | None = None
         self._loss_scale = LossScale(None)
         self.by_set = LossesBySet()
+        self.known_norm: KnownNorm | None = None
 
     # What the launcher asks before training
 
@@ -149,6 +152,13 @@ class TrainedModel(TellsSteps):
 
     # Steps
 
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """All but `ON_HOST`: a device that is asked for them makes the host wait for all that it was given to do."""
+        here = {name: batch[name] for name in ON_HOST if name in batch} if isinstance(batch, dict) else {}
+        rest = {name: value for name, value in batch.items() if name not in here} if here else batch
+        moved = super().transfer_batch_to_device(rest, device, dataloader_idx)
+        return {**moved, **here} if here else moved
+
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """The batch on the device, where the bytes of its pictures and masks become numbers."""
         return in_numbers(batch, self.trainer.precision_plugin.convert_input)
@@ -186,6 +196,26 @@ class TrainedModel(TellsSteps):
         if not self.trainer.strategy.handles_gradient_accumulation:
             epoch, batch_idx, optimizer = args[:3]
             self.optimizer_zero_grad(epoch, batch_idx, optimizer)
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by the norm that was measured right before, where there is one; a norm within the limit costs nothing.
+
+        What else a strategy or a precision does about clipping is left to it.
+        """
+        known, self.known_norm = self.known_norm, None
+        ours = type(self).on_before_optimizer_step is TrainedModel.on_before_optimizer_step
+        by_norm = gradient_clip_algorithm in (None, "norm")
+        if gradient_clip_val and by_norm and ours and known is not None and known.optimizer is optimizer:
+            if not known.reaches(gradient_clip_val):
+                return
+            if clips_plainly(self.trainer.precision_plugin):
+                return known.clip(gradient_clip_val)
+        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Weights that the EMA still copies from an accelerator must not change under it."""

@@ -53,27 +53,18 @@ class TellsSteps(OptimizedModel):
         averaged: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="mean")
         return averaged
 
-    def total(self, tensor: Tensor) -> Tensor:
-        """The sum of the ranks' tensors, of any shape. Collective."""
-        summed: Tensor = self.trainer.strategy.reduce(tensor, reduce_op="sum")
-        return summed
-
     def latest_metrics(self) -> dict[str, Tensor]:
         """What the last completed window measured, as scalars, of which none was read from its device."""
         return self.step_metrics.latest()
 
     def log_step(self) -> None:
-        """Give the completed step to the loggers, if a log is due. Called by all ranks: tallies are added up."""
+        """Give the completed step to the loggers, if a log is due."""
         every = self.trainer.log_every_n_steps
-        if not every or self.position.step % every:
-            return
-        if tallied := self.step_metrics.close_tallies(self.total):
-            for logger in self.trainer.loggers:  # not by Lightning, which repeats what was not counted this time
-                logger.log_metrics(tallied, self.position.step)
-        self._log_latest()
+        if every and self.position.step % every == 0:
+            self._log_latest()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """The step before a stop is logged, too, as Lightning does; tallies are not, since ranks may not all stop."""
+        """The last step before a stop is logged, too, as Lightning does."""
         if self.trainer.should_stop and self.trainer.log_every_n_steps:
             self._log_latest()
 

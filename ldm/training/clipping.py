@@ -1,7 +1,12 @@
-"""Which optimizers can have their gradients clipped."""
+"""Clipping gradients: by a norm that is known already, and which optimizers can have theirs clipped at all."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+import torch
+from lightning.pytorch.plugins.precision import DeepSpeedPrecision, Precision
+from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
@@ -20,3 +25,34 @@ def require_clippable(optimizers: Iterable[Optimizer], clip: float | None, scale
             why="it divides by the loss scale inside its step, so before it there is nothing to measure",
             fix="fused: false, or lightning.trainer.precision=bf16-mixed, or lightning.trainer.gradient_clip_val=null",
         )
+
+
+def clips_plainly(precision: Precision) -> bool:
+    """Whether clipping under `precision` is `torch.nn.utils.clip_grad_norm_` of an optimizer's own gradients."""
+    kind = type(precision)
+    inherited = kind.clip_grad_by_norm is Precision.clip_grad_by_norm and kind.main_params is Precision.main_params
+    return inherited and not isinstance(precision, DeepSpeedPrecision) and getattr(precision, "scaler", None) is None
+
+
+@dataclass(frozen=True)
+class KnownNorm:
+    """The norm of all gradients of an optimizer, measured after the last that changes them before they are clipped.
+
+    norm   as `torch.nn.utils.get_total_norm` gives it, a scalar
+    value  the same number, read already
+    """
+
+    optimizer: Optimizer
+    norm: Tensor
+    value: float
+
+    def reaches(self, limit: float) -> bool:
+        """Whether `torch.nn.utils.clip_grad_norm_` would multiply by anything but 1; it does that for norms within."""
+        norm = torch.tensor(self.value, dtype=self.norm.dtype, device="cpu")
+        return not bool(limit / (norm + 1e-6) >= 1)
+
+    def clip(self, limit: float) -> None:
+        """What `torch.nn.utils.clip_grad_norm_` would do, to the bit."""
+        if self.reaches(limit):
+            parameters = (one for group in self.optimizer.param_groups for one in group["params"])
+            clip_grads_with_norm_(parameters, limit, self.norm)

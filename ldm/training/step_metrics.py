@@ -1,6 +1,6 @@
 """What the steps of a training measure, kept as tensors on their device until somebody reads it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from ldm.training.window import mean_of
 
 
 class StepMetrics:
-    """Means of one accumulation window, and tallies that add up from one log to the next.
+    """Means of one accumulation window, and the latest value of each name.
 
     Nothing here waits for a device, moves a number from it, or asks Lightning, which handles every number that is
     logged for 300 us: `TellsSteps` hands them over when a log is due.
@@ -18,7 +18,6 @@ class StepMetrics:
     def __init__(self) -> None:
         self._micros: list[dict[str, Tensor]] = []
         self._latest: dict[str, Tensor | float] = {}
-        self._tallies: dict[tuple[str, ...], Tensor] = {}
 
     def add(self, means: Mapping[str, Tensor]) -> None:
         """Take in what a micro-batch measured: a scalar by name."""
@@ -36,18 +35,3 @@ class StepMetrics:
     def latest(self) -> dict[str, Tensor]:
         """The latest value of each name, as scalars in float32."""
         return {name: torch.as_tensor(value, dtype=torch.float32) for name, value in self._latest.items()}
-
-    def tally(self, names: Sequence[str], sums: Tensor, counts: Tensor) -> None:
-        """Add to the sums and counts, both (n,), behind n means; every rank tallies the same names."""
-        both = torch.stack([sums.detach().float(), counts.to(sums.device).float()])
-        held = self._tallies.get(tuple(names))
-        self._tallies[tuple(names)] = both if held is None else held + both
-
-    def close_tallies(self, total: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        """The means since the last call, without those that nothing was counted for; `total` adds up ranks. Waits."""
-        tallies, self._tallies = self._tallies, {}
-        if not tallies:
-            return {}
-        sums, counts = total(torch.cat(list(tallies.values()), dim=1)).tolist()
-        names = [name for group in tallies for name in group]
-        return {name: added / count for name, added, count in zip(names, sums, counts, strict=True) if count}

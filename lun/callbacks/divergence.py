@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.training.clipping import KnownNorm
 from lun.checkpoints.saving import kept_file, resume_from
 from lun.loop.boundary import agreement_of
-from lun.loop.contract import data_of, step_of
+from lun.loop.contract import data_of, model_of, step_of
 from lun.loop.position_callback import follower
 from lun.loop.rank_agreement import RankAgreement
 
@@ -29,11 +31,15 @@ FILES_SHOWN = 8
 
 @dataclass(frozen=True)
 class StepMeasurements:
-    """What is known of a step before it is taken: its number, the loss of each micro-batch, the gradient's norm."""
+    """What is known of a step before it is taken: its number, the loss of each micro-batch, the gradient's norm.
+
+    total   the norm as it was measured, on its device
+    """
 
     step: int
     losses: list[float]
     norm: float
+    total: Tensor = field(repr=False, compare=False)
 
     @property
     def loss(self) -> float:
@@ -64,6 +70,7 @@ class Divergence(Callback):
         self._losses: list[Tensor] = []
         self._courses: dict[int, Course] = {}
         self._stepped_after: int | None = None
+        self._last_to_look = False
         self._agreement = RankAgreement()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -73,6 +80,8 @@ class Divergence(Callback):
         else:
             self._agreement = shared
         self._losses, self._courses, self._stepped_after = [], {}, None
+        later = trainer.callbacks[trainer.callbacks.index(self) + 1 :]
+        self._last_to_look = not any(is_overridden("on_before_optimizer_step", one, Callback) for one in later)
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         self._losses.append(loss.detach())
@@ -88,6 +97,8 @@ class Divergence(Callback):
             course.taken.append(measured)
             course.left_out = 0
             self._stepped_after = step_of(pl_module)
+            if self._last_to_look and gradients and not any(map(_is_spread, optimizer.param_groups)):
+                model_of(pl_module).known_norm = KnownNorm(optimizer, measured.total, measured.norm)
             return
         if scaler is not None:
             course.left_out = course.left_out + 1 if scale <= SCALE_FLOOR else 0
@@ -114,7 +125,12 @@ def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: flo
     numbers = [loss.float().reshape(()) for loss in losses] + [norm.float()]
     device = numbers[0].device
     *scaled, total = torch.stack([number.to(device) for number in numbers]).tolist()
-    return StepMeasurements(step, [loss / scale for loss in scaled], total)
+    return StepMeasurements(step, [loss / scale for loss in scaled], total, norm)
+
+
+def _is_spread(group: dict[str, Any]) -> bool:
+    """Whether gradients lie on several ranks, each of which knows the norm of its part alone."""
+    return any(hasattr(one.grad, "to_local") for one in group["params"])
 
 
 def _held(gradient: Any) -> Tensor:

@@ -45,6 +45,10 @@ NOISE = (
         r"Found \d+ module\(s\) in eval mode at the start of training",
         "frozen parts are meant to be in eval mode",
     ),
+    Noise(
+        r"You have overridden `(transfer_batch_to_device|on_after_batch_transfer)` in `LightningModule` but",
+        "every trained model does, and is meant to",
+    ),
     Noise(r"Checkpoint directory .* exists and is not empty", "savers of ours know the files of their run"),
     Noise(r"The number of training batches \(.*\) is smaller than the logging interval", "our epoch is endless"),
     Noise(r"`isinstance\(treespec, LeafSpec\)` is deprecated", "a matter between Lightning and torch"),

@@ -13,6 +13,7 @@ class TrainingModule(Protocol):
     position: Position
     model_ema: Any
     base: Any
+    known_norm: Any
 
     def window_completed(self, examples: int) -> None:
         """Count a completed window of `examples` examples over all ranks, and update the averaged weights."""

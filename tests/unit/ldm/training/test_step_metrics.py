@@ -1,13 +1,8 @@
-"""Numbers of steps: means of a window, and tallies over many."""
+"""Numbers of steps: means of a window, and the latest values."""
 
 import torch
-from torch import Tensor
 
 from ldm.training.step_metrics import StepMetrics
-
-
-def alone(tensor: Tensor) -> Tensor:
-    return tensor
 
 
 def test_a_window_is_the_mean_of_its_micro_batches_and_the_next_begins_anew() -> None:
@@ -26,12 +21,3 @@ def test_the_latest_value_of_each_name_stays_until_it_is_told_anew() -> None:
     latest = metrics.latest()
     assert latest == {"loss": torch.tensor(2.0), "rate": torch.tensor(0.1)}
     assert {value.dtype for value in latest.values()} == {torch.float32}
-
-
-def test_tallies_add_up_over_steps_and_ranks_and_leave_out_what_was_not_counted() -> None:
-    metrics = StepMetrics()
-    metrics.tally(["cats", "dogs", "fish"], torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1, 4, 0]))
-    metrics.tally(["cats", "dogs", "fish"], torch.tensor([3.0, 0.0, 0.0]), torch.tensor([1, 0, 0]))
-    metrics.tally(["all"], torch.tensor([9.0]), torch.tensor([3]))
-    assert metrics.close_tallies(lambda tensor: 2 * tensor) == {"cats": 2.0, "dogs": 0.5, "all": 3.0}
-    assert metrics.close_tallies(alone) == {}

@@ -3,9 +3,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from lightning.pytorch import Callback
 from lightning.pytorch.plugins.precision import MixedPrecision
 
+import lun.callbacks.divergence
 from ldm.errors import Fault
+from ldm.models.base import TrainedModel
 from lun.callbacks import Checkpoint, Divergence, FinalCheckpoint
 from lun.callbacks.divergence import measure, sound
 from lun.checkpoints.atomic import peek
@@ -169,3 +172,48 @@ def test_a_norm_that_overflows_while_no_gradient_does_is_no_fault(caplog):
     assert measured.norm == INF
     assert sound(measured, gradients)
     assert not sound(measured, [torch.tensor([1.0, NAN])])
+
+
+class Halves(Callback):
+    """Changes gradients after they were measured."""
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        for weight in pl_module.net.parameters():
+            weight.grad.div_(2)
+
+
+@pytest.fixture
+def clipped(training, tiny_module, monkeypatch):
+    """Train with clipping at `limit`; gives the weights, and how many norms were taken of all gradients."""
+
+    class Model(tiny_module):
+        known_norm = None
+        model_ema = None
+        on_before_optimizer_step = TrainedModel.on_before_optimizer_step
+        configure_gradient_clipping = TrainedModel.configure_gradient_clipping
+
+    def train(limit, *callbacks):
+        norms = []
+        real = torch.nn.utils.get_total_norm
+        count = lambda *args, **kwargs: norms.append(1) or real(*args, **kwargs)  # noqa: E731
+        monkeypatch.setattr(lun.callbacks.divergence, "get_total_norm", count)
+        monkeypatch.setattr(torch.nn.utils.clip_grad, "_get_total_norm", count)
+        module = training(6, *callbacks, module=Model(), gradient_clip_val=limit, accumulate=2).fit().module
+        return module.net.weight.detach(), len(norms)
+
+    return train
+
+
+@pytest.mark.parametrize("limit", [1e-3, 0.7, 1e3])
+def test_one_norm_serves_clipping_too_and_trains_to_the_same_bits(clipped, limit):
+    alone, norms_alone = clipped(limit)
+    watched, norms = clipped(limit, Divergence())
+    assert torch.equal(alone, watched)
+    assert norms_alone == norms == 6
+
+
+def test_a_callback_that_changes_gradients_afterwards_has_them_measured_again(clipped):
+    alone, _ = clipped(0.1, Halves())
+    watched, norms = clipped(0.1, Divergence(), Halves())
+    assert torch.equal(alone, watched)
+    assert norms == 12

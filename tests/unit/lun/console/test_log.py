@@ -195,6 +195,7 @@ MESSAGES = (
     "TPU available: False, using: 0 TPU cores",
     "The 'train_dataloader' does not have many workers which may be a bottleneck. Consider increasing the value",
     "You're resuming from a checkpoint that ended before the epoch ended and your dataloader is not resumable.",
+    "You have overridden `on_after_batch_transfer` in `LightningModule` but have passed in a `LightningDataModule`.",
     "`Trainer.fit` stopped: `max_steps=900` reached.",
 )
 
