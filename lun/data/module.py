@@ -188,6 +188,7 @@ class DataModuleFromConfig(LightningDataModule):
     def cache_moments(self, encoder: LatentEncoder, share: Share) -> None:
         """Fill the cache with what training and validation need; from then on loaders read moments from it."""
         assert self.cache is not None
+        self.cache.require_effect(self.dataset("train"))
 
         def cached(dataset: Any, read_at: Mapping[Size | None, np.ndarray]) -> Any:
             assert self.cache is not None

@@ -3,7 +3,7 @@
 A setting that no folder, file or machine could mend is refused here, so that `--check` says what a start would say.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ from lightning.pytorch import Callback
 from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
-from ldm.util import instantiate_from_config
+from ldm.util import Recipe, instantiate_from_config
 from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
+from lun.data.cache.latents.ways import require_effect, require_variants
 from lun.data.module import DataModuleFromConfig
 from lun.data.order.picture_sides import require_sides
 from lun.data.sets.set_wishes import require_carried_out
@@ -97,7 +98,18 @@ def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
         kind = admitted(one["target"])
         if hasattr(kind, "require_settings"):
             kind.require_settings(one.get("params") or {})
+    if data.cache is not None:
+        _require_variants(data.cache.variants, data.all_recipes())
     return data
+
+
+def _require_variants(variants: int, recipes: Sequence[Recipe]) -> None:
+    """Raise `Fault` CFG08 for a cache that does not suit its sets, as far as their params tell."""
+    told = [(admitted(one["target"]), one.get("params") or {}) for one in recipes]
+    varied = [kind.varies(params) if hasattr(kind, "varies") else None for kind, params in told]
+    require_variants(variants, any(varied))
+    if None not in varied:  # a set of one's own tells when it is built
+        require_effect(variants, [bool(one) for one in varied])
 
 
 def _model(config: Mapping[str, Any]) -> TrainedModel:

@@ -11,6 +11,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
+from lun.data.cache.disk_size import describe_moments
 from lun.run.build_model import build_model
 from lun.run.data_roots import MISSING
 from lun.run.fixed_memory import describe_memory
@@ -77,6 +78,8 @@ class Plan:
         command_line = f" < command line ({self.overrides} settings)" if self.overrides else ""
         yield "config", " < ".join(self.settings.files) + command_line
         yield "data", f"{self._data()}: {self.amounts.describe_data() if self.amounts else UNKNOWN}"
+        if self.amounts and (kept := describe_moments(self.settings.config, self.amounts.n)):
+            yield "cache", kept
         yield "model", str(model["target"]).rpartition(".")[2] + ": " + (describe_parts(parts) if parts else UNKNOWN)
         yield "device", _known(lambda: describe_device(trainer, self.amounts)) or UNKNOWN
         kernel = ", fused" if _known(lambda: is_fused(optimizer, trainer)) else ""

@@ -49,3 +49,32 @@ def test_drawn_cuts_colours_and_turns_are_those_of_the_slots_after_a_resume_too(
     resumed = ["-r", str(newest_run(tmp_path / "logs")), "-t", workers, "lightning.trainer.max_steps=4"]
     assert lun(*resumed, base=False) == 0
     assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
+
+
+@pytest.mark.slow
+def test_variants_in_a_cache_are_those_of_the_slots_after_a_resume_too(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path / "cache"))
+    data = make_shapes(tmp_path / "shapes", [(20, 14)] * 3)
+    settings = [*DRAWN, "data.params.cache={variants: 2}"]
+    assert lun("-t", "-n", "straight", *settings, "lightning.trainer.max_steps=4", data=data) == 0
+    straight = final_state(newest_run(tmp_path / "logs"))
+    horizon = "model.params.scheduler_config.params.total_steps=4"
+    assert lun("-t", "-n", "chain", *settings, horizon, "lightning.trainer.max_steps=2", data=data) == 0
+    assert lun("-r", str(newest_run(tmp_path / "logs")), "-t", "lightning.trainer.max_steps=4", base=False) == 0
+    assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["data.params.cache={variants: 2}"], "variants has no effect"),
+        ([*DRAWN, "data.params.cache=true"], "variants=4"),
+    ],
+)
+def test_a_cache_that_does_not_suit_its_pictures_is_refused_before_anything_is_read(
+    lun: Lun, capfd: pytest.CaptureFixture[str], settings: list[str], said: str
+) -> None:
+    assert lun("--check", *settings) == 2
+    assert said in "".join(capfd.readouterr())

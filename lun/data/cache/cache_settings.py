@@ -16,10 +16,12 @@ from lun.data.cache.latents import fill as moments
 from lun.data.cache.latents.cached import CachedDataset, require_cacheable, wanted_entries
 from lun.data.cache.latents.contents import Contents
 from lun.data.cache.latents.encoder import LatentEncoder
+from lun.data.cache.latents.ways import WHERE, require_effect, ways_of
 from lun.data.cache.shards.filling import Share, fill_together
 from lun.data.cache.text import fill as texts
 from lun.data.cache.text.embedder import CachedText
 from lun.data.cache.text.encoder import TextEncoder
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.order.law import Size
 
 log = logging.getLogger(__name__)
@@ -33,21 +35,25 @@ class CacheSettings(TypedDict, total=False):
     dtype: Literal["float32", "float16"]
     folder: str
     text: bool | None
+    variants: int
 
 
 @dataclass(frozen=True)
 class Cache:
     """Keep on disk what the first stage makes of all pictures, and a frozen text encoder of their captions.
 
-    dtype   float32 keeps what they gave; float16 halves the size and rounds to 11 bits
-    folder  where; by default `LUN_CACHE`, else the user's cache directory
-    text    whether captions are kept too; null keeps them where no part of the text encoder trains, and true refuses
-            to train one
+    dtype     float32 keeps what they gave; float16 halves the size and rounds to 11 bits
+    folder    where; by default `LUN_CACHE`, else the user's cache directory
+    text      whether captions are kept too; null keeps them where no part of the text encoder trains, and true refuses
+              to train one
+    variants  how often each picture is kept whose cut, colours or turn are drawn, each time drawn anew; an access meets
+              one of them, and disk and filling take so many times as much
     """
 
     dtype: str = "float32"
     folder: str | None = None
     text: bool | None = None
+    variants: int = 1
 
     @classmethod
     def read(cls, settings: bool | Mapping[str, Any] | None) -> "Cache | None":
@@ -63,7 +69,15 @@ class Cache:
             raise Fault(
                 "CFG08", f"data.params.cache.dtype cannot be {made.dtype!r}", why=f"it takes {', '.join(DTYPES)}"
             )
+        if isinstance(made.variants, bool) or not isinstance(made.variants, int) or made.variants < 1:
+            what = f"data.params.cache.variants cannot be {made.variants!r}"
+            raise Fault("CFG08", what, where=WHERE, why="it takes a whole number of at least 1")
         return made
+
+    def require_effect(self, training: Any) -> None:
+        """Raise `Fault` CFG08 for variants of what is never drawn; `training` may be several sets."""
+        sets = getattr(training, "sets", None) or {"": training}
+        require_effect(self.variants, [DatasetAccess(one).varied for one in sets.values()])
 
     def moments_of(
         self, dataset: Any, sizes: Mapping[Size | None, np.ndarray], encoder: LatentEncoder, workers: int, share: Share
@@ -74,13 +88,14 @@ class Cache:
         """
         require_cacheable(dataset)
         contents = Contents(self.root / "contents")
-        wanted = wanted_entries(dataset, sizes, contents)
+        ways = ways_of(dataset, self.variants)
+        wanted = wanted_entries(dataset, ways, sizes, contents)
         contents.save()
         dtype, folder = DTYPES[self.dtype], self._folder("moments", encoder.identity())
-        fill = partial(moments.fill, dataset, encode=encoder, dtype=dtype, workers=workers)
+        fill = partial(moments.fill, dataset, ways, encode=encoder, dtype=dtype, workers=workers)
         shards = fill_together(partial(moments.missing_entries, wanted), fill, folder, moments.WHAT, share)
         log.info("cache    %s moments in %s", f"{len(shards):,}", folder)
-        return CachedDataset(dataset, wanted, shards)
+        return CachedDataset(dataset, ways, wanted, shards)
 
     def text_of(self, datasets: Sequence[Any], encoder: TextEncoder, share: Share) -> CachedText:
         """What takes the place of `encoder`: the settled captions of `datasets` are computed now where missing."""

@@ -24,8 +24,12 @@ class PreparedPictures:
     @classmethod
     def require_preparation(cls, params: Mapping[str, Any]) -> None:
         """Raise `Fault` CFG08 for settings of pictures, among all `params` of a set, that make no sense."""
-        known = {setting.name for setting in fields(Preparation)}
-        Preparation(**{name: value for name, value in params.items() if name in known})
+        _preparation_of(params)
+
+    @classmethod
+    def varies(cls, params: Mapping[str, Any]) -> bool:
+        """Whether a set with these params is `varied`."""
+        return _preparation_of(params).varied
 
     @property
     def size(self) -> int | None:
@@ -56,3 +60,8 @@ class PreparedPictures:
     def preparation(self) -> str:
         """What the pixels depend on besides the picture's file, the mirroring and an asked size."""
         return self.prepared.identity()
+
+
+def _preparation_of(params: Mapping[str, Any]) -> Preparation:
+    known = {setting.name for setting in fields(Preparation)}
+    return Preparation(**{name: value for name, value in params.items() if name in known})

@@ -11,6 +11,7 @@ import numpy as np
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from lun.data.cache.latents.contents import Contents
+from lun.data.cache.latents.ways import Ways
 from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards
 from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.example import Example
@@ -22,13 +23,15 @@ UNREADABLE = bytes(ENTRY_BYTES)
 
 @dataclass(frozen=True)
 class WantedEntries:
-    """The entries of one size: `examples` (m,) sorted indices and the `names` (m, 2, 16) of both ways round.
+    """The entries of one size: `examples` (m,) sorted indices and the `names` (m, ways, 16) of all ways of each.
 
-    Where a dataset never mirrors, or always does, the other name is `UNREADABLE`.
+    The name of a way that is not kept is `UNREADABLE`. `contents` (m,) are numbers of what the files hold, which
+    decide about variants.
     """
 
     examples: np.ndarray
     names: np.ndarray
+    contents: np.ndarray
 
 
 def require_cacheable(dataset: Any) -> None:
@@ -45,47 +48,36 @@ def require_cacheable(dataset: Any) -> None:
             why=f"it has no {', no '.join(missing)}",
             fix="data.params.cache=false",
         )
-    if access.varied:
-        raise Fault(
-            "CFG08",
-            "pictures whose cut, colours or turn are drawn anew cannot be cached",
-            where="data.params.cache",
-            why="each would be cut once and for all",
-            fix="data.params.cache=false, or without crop: random, crop: {resized: ...}, colour_jitter and rotate",
-        )
 
 
 def wanted_entries(
-    dataset: Any, sizes: Mapping[Size | None, np.ndarray], contents: Contents
+    dataset: Any, ways: Ways, sizes: Mapping[Size | None, np.ndarray], contents: Contents
 ) -> dict[Any, WantedEntries]:
-    """The entries that `dataset` needs for the examples of each size: named by file, preparation, size and flip."""
+    """The entries that `dataset` needs for the examples of each size: named by file, preparation, size and way."""
     access, preparation = DatasetAccess(dataset), dataset.preparation()
     fingerprint = cache(access.fingerprint)
     hashes: dict[int, bytes | None] = {}
 
-    def name(index: int, size: Size | None, flipped: bool) -> bytes:
+    def content(index: int) -> bytes | None:
         if index not in hashes:
             hashes[index] = _content(access, index, contents, fingerprint)
-        content = hashes[index]
-        if content is None:
+        return hashes[index]
+
+    def name(index: int, size: Size | None, way: int) -> bytes:
+        held = content(index)
+        if held is None or way not in ways.kept:
             return UNREADABLE
-        variant = f"{preparation}\0{size}\0{flipped}".encode()
-        return hashlib.sha256(content + variant).digest()[:ENTRY_BYTES]
+        told = f"{preparation}\0{size}\0{ways.label(way)}".encode()
+        return hashlib.sha256(held + told).digest()[:ENTRY_BYTES]
 
     entries = {}
-    ways = ways_round(dataset)
     for size, examples in sizes.items():
         members = np.unique(examples)
-        names = [[name(int(i), size, way) if way in ways else UNREADABLE for way in (False, True)] for i in members]
-        packed = np.frombuffer(b"".join(b"".join(row) for row in names), np.uint8)
-        entries[size] = WantedEntries(members, packed.reshape(-1, 2, ENTRY_BYTES))
+        names = b"".join(name(int(index), size, way) for index in members for way in range(ways.count))
+        packed = np.frombuffer(names, np.uint8).reshape(-1, ways.count, ENTRY_BYTES)
+        numbers = [int.from_bytes((content(int(index)) or b"")[:8], "big") >> 1 for index in members]
+        entries[size] = WantedEntries(members, packed, np.array(numbers, np.int64))
     return entries
-
-
-def ways_round(dataset: Any) -> tuple[bool, ...]:
-    """Whether pictures are met as they are (False), mirrored (True), or both."""
-    probability = getattr(dataset, "flip_p", 0.5)
-    return (False,) if probability <= 0 else (True,) if probability >= 1 else (False, True)
 
 
 def _content(access: DatasetAccess, index: int, contents: Contents, fingerprint: Callable[[], str]) -> bytes | None:
@@ -102,12 +94,15 @@ def _content(access: DatasetAccess, index: int, contents: Contents, fingerprint:
 class CachedDataset:
     """`dataset` with `moments` (and `mask`, at their scale) in place of `image`."""
 
-    def __init__(self, dataset: Any, wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> None:
+    def __init__(self, dataset: Any, ways: Ways, wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> None:
         self.dataset = dataset
+        self.access = DatasetAccess(dataset)
         self.shards = shards
+        self.ways = ways
         self.examples = {size: entries.examples for size, entries in wanted.items()}
+        self.contents = {size: entries.contents for size, entries in wanted.items()}
         self.places = {
-            size: shards.locate(entries.names.reshape(-1, ENTRY_BYTES)).reshape(-1, 2, 2)
+            size: shards.locate(entries.names.reshape(-1, ENTRY_BYTES)).reshape(*entries.names.shape[:2], 2)
             for size, entries in wanted.items()
         }
         if hasattr(dataset, "sizes"):
@@ -129,13 +124,13 @@ class CachedDataset:
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """Raises `Fault` DAT06 for a picture that could not be read when the cache was filled."""
         row = int(np.searchsorted(self.examples[size], index))
-        flipped = self.dataset.flipped(draws)
-        place = self.places[size][row, int(flipped)]
+        way = self.ways.met(draws)
+        place = self.places[size][row, way]
         if place[0] < 0:
-            path = DatasetAccess(self.dataset).path(index)
+            path = self.access.path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
         tensors: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
-        if hasattr(self.dataset, "placement"):
-            tensors |= self.dataset.placement(index, flipped, size)
+        flipped, drawn = self.ways.look(int(self.contents[size][row]), way)
+        tensors |= self.access.placement(index, flipped, size, drawn)
         further = self.dataset.further_captions(index) if hasattr(self.dataset, "further_captions") else {}
         return {**tensors, "caption": self.dataset.caption(index, draws), **further}

@@ -12,8 +12,10 @@ from torch.utils.data import DataLoader, Dataset
 from ldm.errors import Fault
 from ldm.models.pixels import shares
 from lun.data.cache.latents.cached import UNREADABLE, WantedEntries
+from lun.data.cache.latents.ways import Ways
 from lun.data.cache.shards.filling import steadily
 from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards, Writer
+from lun.data.dataset_protocol import DatasetAccess
 from lun.data.loader import guard_worker
 from lun.data.order.law import Size
 
@@ -27,7 +29,8 @@ class Entry(NamedTuple):
     name: bytes
     example: int
     size: Size | None
-    flipped: bool
+    content: int
+    way: int
 
 
 def missing_entries(wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> list[Entry]:
@@ -36,15 +39,16 @@ def missing_entries(wanted: Mapping[Any, WantedEntries], shards: CacheShards) ->
     for size, entries in wanted.items():
         absent = shards.locate(entries.names.reshape(-1, ENTRY_BYTES))[:, 0] < 0
         for flat in np.flatnonzero(absent).tolist():
-            row, flipped = divmod(flat, 2)
-            name = entries.names[row, flipped].tobytes()
+            row, way = divmod(flat, entries.names.shape[1])
+            name = entries.names[row, way].tobytes()
             if name != UNREADABLE:
-                missing.setdefault(name, Entry(name, int(entries.examples[row]), size, bool(flipped)))
+                missing.setdefault(name, Entry(name, int(entries.examples[row]), size, int(entries.contents[row]), way))
     return list(missing.values())
 
 
 def fill(
     dataset: Any,
+    ways: Ways,
     missing: Sequence[Entry],
     writer: Writer,
     encode: Callable[[Tensor], Tensor],
@@ -55,7 +59,7 @@ def fill(
     if not missing:
         return
     loader = DataLoader(
-        _Pictures(dataset, missing),
+        _Pictures(dataset, ways, missing),
         batch_size=BATCH,
         num_workers=workers,
         collate_fn=list,
@@ -80,8 +84,9 @@ Row = tuple[Entry, Mapping[str, Tensor]]
 class _Pictures(Dataset[Any]):
     """(entry, picture) for every entry; None in place of one that cannot be read."""
 
-    def __init__(self, dataset: Any, entries: Sequence[Entry]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Any, ways: Ways, entries: Sequence[Entry]) -> None:
+        self.access = DatasetAccess(dataset)
+        self.ways = ways
         self.entries = entries
 
     def __len__(self) -> int:
@@ -90,7 +95,8 @@ class _Pictures(Dataset[Any]):
     def __getitem__(self, number: int) -> Row | None:
         entry = self.entries[number]
         try:
-            return entry, self.dataset.picture(entry.example, entry.flipped, entry.size)
+            flipped, draws = self.ways.look(entry.content, entry.way)
+            return entry, self.access.picture(entry.example, flipped, entry.size, draws)
         except Fault as fault:
             if fault.id != "DAT06":
                 raise

@@ -155,12 +155,6 @@ def test_half_precision_halves_the_file_and_rounds(cache, pictures):
     assert torch.equal(rounded, exact.half().float())
 
 
-@pytest.mark.parametrize("drawn", [{"crop": "random"}, {"rotate": 5.0}, {"colour_jitter": {"hue": 0.1}}])
-def test_pictures_that_are_drawn_anew_are_not_cut_once_and_for_all(cache, pictures, drawn):
-    with pytest.raises(Fault, match="CFG08"):
-        filled(cache, local(pictures, **drawn))
-
-
 def test_a_picture_that_cannot_be_read_is_a_fault_of_that_picture_alone(cache, pictures):
     (pictures / "img/004.png").write_bytes(b"no picture")
     cached, encoded = filled(cache, local(pictures))
