@@ -1,11 +1,14 @@
 """What a slot decides of a picture's pixels, and that what is told of the cut is where it lies."""
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from support.profiles import DISPLAY_P3
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
@@ -97,6 +100,62 @@ def test_a_picture_is_turned_by_its_slot_and_its_mask_with_it(files: Path) -> No
 
 
 JITTER: dict[str, Any] = {"colour_jitter": {"brightness": 0.2}}
+
+
+def deep_png(file: Path, level: int) -> None:
+    """A PNG with RGB of 16 bits, which Pillow cannot write: 160 x 120 pixels of (level, 0, 65535)."""
+    rows = (b"\0" + struct.pack(">HHH", level, 0, 65535) * 160) * 120
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", 160, 120, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    ]
+    told = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    ]
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(told))
+
+
+FLAT: dict[str, tuple[Any, dict[str, Any], tuple[int, int, int]]] = {
+    "rgb.jpg": (("RGB", (200, 60, 40)), {}, (200, 60, 40)),
+    "p3.jpg": (("RGB", (200, 60, 40)), {"icc_profile": DISPLAY_P3}, (217, 42, 23)),
+    "p3.png": (("RGB", (200, 60, 40)), {"icc_profile": DISPLAY_P3}, (217, 42, 23)),
+    "cmyk.jpg": (("CMYK", (0, 255, 255, 0)), {}, (255, 0, 0)),
+    "cmyk.tiff": (("CMYK", (255, 0, 255, 0)), {}, (0, 255, 0)),
+    "grey16.png": (("I;16", 40000), {}, (156, 156, 156)),
+    "grey16.tiff": (("I;16", 40000), {}, (156, 156, 156)),
+    "float.tiff": (("F", 0.5), {}, (128, 128, 128)),
+    "clear.png": (("RGBA", (255, 0, 0, 0)), {}, (255, 255, 255)),
+    "half.png": (("RGBA", (0, 0, 0, 128)), {}, (127, 127, 127)),
+    "clear.webp": (("RGBA", (255, 0, 0, 0)), {"lossless": True, "exact": True}, (255, 255, 255)),
+}
+"""Pictures of one colour of 160 x 120 pixels, which a JPEG may decode at an eighth, and what they have to become."""
+
+
+@pytest.mark.parametrize("decode", ["fast", "exact"])
+@pytest.mark.parametrize("name", [*FLAT, "deep.png"])
+def test_each_way_to_decode_gives_the_colours_of_each_kind_of_file(tmp_path: Path, name: str, decode: Any) -> None:
+    if name == "deep.png":
+        deep_png(tmp_path / name, 40000)
+        colour = (156, 0, 255)
+    else:
+        (mode, value), options, colour = FLAT[name]
+        Image.new(mode, (160, 120), value).save(tmp_path / name, **options)
+    image = Preparation(size=12, decode=decode).picture(tmp_path / name, None, False)["image"]
+    assert np.abs(image.numpy().astype(int) - colour).max() <= 2
+
+
+@pytest.mark.parametrize("decode", ["fast", "exact"])
+@pytest.mark.parametrize("name", FLAT)
+def test_no_way_to_decode_makes_a_picture_of_a_cut_file(tmp_path: Path, name: str, decode: Any) -> None:
+    (mode, value), options, _ = FLAT[name]
+    Image.new(mode, (160, 120), value).save(tmp_path / name, **options)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+    with pytest.raises(Fault, match="DAT06"):
+        Preparation(size=12, decode=decode).picture(tmp_path / name, None, False)
+
+
 DRAWN: dict[str, Any] = {"crop": "random", "rotate": 3.0, **JITTER}
 
 
