@@ -8,7 +8,7 @@ of libraries never are: `torch.utils.collect_env.run("...")` would start a shell
 
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ldm.errors import Fault
@@ -68,8 +68,10 @@ def granted() -> tuple[str, ...]:
     return _granted
 
 
-def admitted(path: str) -> Any:
+def admitted(path: str, find: Callable[[str], Any] | None = None) -> Any:
     """The class or function at an import path, where a configuration may build it.
+
+    find   the object at a path, where it is not to be imported
 
     Raises `Fault` CFG04 where it may not, or where there is none. A path outside the admitted packages is not even
     imported, and nothing that is found is called.
@@ -80,7 +82,7 @@ def admitted(path: str) -> Any:
             f"cannot load target {path}",
             why=f"a config may only name objects of {', '.join((*PROJECT, *LIBRARIES, *_granted))}",
         )
-    part = get_obj_from_str(path)
+    part = (find or get_obj_from_str)(path)
     if reason := refusal(part):
         raise Fault(
             "CFG04",
@@ -116,9 +118,10 @@ def refusal(part: Any) -> str | None:
     return "it is no module, optimizer, schedule, dataset, callback, logger or other part of a training run"
 
 
-def get_obj_from_str(path: str) -> Any:
+def get_obj_from_str(path: str, load: Callable[[str], Any] = importlib.import_module) -> Any:
     """The object at a dotted import path, such as `torch.nn.Identity`; for paths that the program itself wrote.
 
+    load   a module by its name, as `importlib.import_module` does it
     Raises `Fault` CFG04 if no part of the path is a module or the module has no such attribute. An error inside the
     module itself (a broken import of its own) is raised as it is.
     """
@@ -128,7 +131,7 @@ def get_obj_from_str(path: str) -> Any:
     for size in range(len(names) - 1, 0, -1):
         module_name = ".".join(names[:size])
         try:
-            value = importlib.import_module(module_name)
+            value = load(module_name)
         except ModuleNotFoundError as error:
             if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
                 continue

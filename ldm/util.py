@@ -36,10 +36,10 @@ def _parameter(target: Callable[..., Any], name: str) -> inspect.Parameter | Non
     return _parameter(get_obj_from_str(further), name)
 
 
-def built_by_owner(target: Callable[..., Any], name: str) -> bool:
+def built_by_owner(target: Callable[..., Any], name: str, find: Callable[[str], Any] = get_obj_from_str) -> bool:
     """Whether parameter `name` of `target` takes a recipe itself instead of the object that it describes.
 
-    A class that hands keys on says to which other one in its attribute `accepts`.
+    A class that hands keys on says to which other one in its attribute `accepts`, which `find` looks up.
     """
     if name.endswith("config"):
         return True
@@ -49,7 +49,7 @@ def built_by_owner(target: Callable[..., Any], name: str) -> bool:
         return False
     if parameter is None:
         further = getattr(target, "accepts", None)
-        return isinstance(further, str) and built_by_owner(get_obj_from_str(further), name)
+        return isinstance(further, str) and built_by_owner(find(further), name, find)
     if isinstance(parameter.annotation, str):
         return "Recipe" in parameter.annotation
     return _mentions_recipe(parameter.annotation)

@@ -15,6 +15,7 @@ from lun.cli.usage import usage, version
 from lun.cli.user_code import admit_user_code
 from lun.config.reading.presets import listing
 from lun.console import fault_report, log
+from lun.console.collecting import put_off_collecting
 from lun.console.ending import reported
 from lun.run_dir.lock import take_over
 from lun.run_dir.ranks import process_rank
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        put_off_collecting()
     return reported(lambda: _start(parser.parse(words), words), words)
 
 

@@ -18,7 +18,11 @@ SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
 
 
 def check(merged: Merged) -> list[Fault]:
-    """All faults of the configuration. Targets are imported, never called."""
+    """All faults of the configuration; nothing is called.
+
+    What targets take is read from their sources. Those that only an import can tell of, which may take seconds, are
+    looked at where nothing else is wrong.
+    """
     recipes = RecipeCheck(merged)
     for name, slot in (("model", MODEL), ("data", DATA)):
         value = merged.config.get(name)
@@ -35,6 +39,7 @@ def check(merged: Merged) -> list[Fault]:
     _check_sections(merged, recipes)
     _check_finite(merged.config, (), recipes)
     check_lightning(merged.config.get("lightning"), recipes)
+    recipes.look_at_the_rest()
     return recipes.faults
 
 

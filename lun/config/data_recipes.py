@@ -6,7 +6,7 @@ from typing import Any
 from ldm.errors import Fault
 from lun.config.reading.load_layers import Merged
 from lun.config.recipes import RecipeCheck
-from lun.config.signature import accepted_by
+from lun.config.signature import accepted_by, target_at
 from lun.config.targets import find_target
 
 LOCAL = "lun.data.local.Local"
@@ -23,8 +23,9 @@ def inside(config: Any, *path: str) -> Any:
 def require_recipe(merged: Merged, faults: Sequence[Fault], recipe: Mapping[str, Any], split: str) -> None:
     """Raise the faults of `recipe` as `data.params.<split>`, together with `faults` that are known already."""
     check = RecipeCheck(merged)
-    declared = accepted_by(find_target(DATA_MODULE)).parameters[split]
-    check.parameter(find_target(DATA_MODULE), split, recipe, declared, ("data", "params", split))
+    owner = target_at(DATA_MODULE)
+    check.parameter(owner, split, recipe, accepted_by(owner).parameters[split], ("data", "params", split))
+    check.look_at_the_rest()
     if found := [*faults, *check.faults]:
         raise ExceptionGroup("faults in the configuration", found)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ldm.admission import definition
 from ldm.errors import Fault
-from ldm.util import Recipe, built_by_owner, is_recipe
+from ldm.util import Recipe, built_by_owner, get_obj_from_str, is_recipe
+from lun.config.declared.declarations import declared
+from lun.config.declared.stand_ins import Unreadable
 from lun.config.reading.load_layers import COMMAND_LINE, Merged
 from lun.config.reading.yaml_tree import Path
 from lun.config.schema import alternatives, mismatch, shown
 from lun.config.several_sets import check_sets, names_sets
-from lun.config.signature import Accepted, Parameter, accepted_by
+from lun.config.signature import Accepted, Parameter, accepted_by, target_at
 from lun.config.slots import (
     ANY,
     DATASET,
@@ -28,7 +30,7 @@ from lun.config.slots import (
     slot_of_parameter,
 )
 from lun.config.suggestions import nearest
-from lun.config.targets import find_target
+from lun.config.targets import Find, find_target
 
 PLACEHOLDERS = ("__is_first_stage__", "__is_unconditional__")
 
@@ -39,12 +41,30 @@ class RecipeCheck:
     def __init__(self, merged: Merged) -> None:
         self.merged = merged
         self.faults: list[Fault] = []
+        self.find: Find = declared
+        self.rest: list[Callable[[], None]] = []
 
     def check(self, value: Any, path: Path, slot: Slot) -> None:
         """A place where a recipe has to stand."""
         if not is_recipe(value):
             self.no_recipe(value, path, slot)
             return
+        before = len(self.faults)
+        try:
+            self.recipe(value, path, slot)
+        except Unreadable:
+            del self.faults[before:]
+            self.rest.append(lambda: self.check(value, path, slot))
+
+    def look_at_the_rest(self) -> None:
+        """Import what no source tells enough of, where nothing else is wrong, and note what is wrong with that."""
+        self.find = get_obj_from_str
+        while self.rest and not self.faults:
+            self.rest.pop(0)()
+        self.find = declared
+
+    def recipe(self, value: Recipe, path: Path, slot: Slot) -> None:
+        """A recipe that stands where one has to. Raises `Unreadable` where its target would have to be imported."""
         self.unknown_keys(value, ("target", "params", *slot.beside), path, "a recipe")
         target = self.target(value["target"], (*path, "target"), slot)
         params = value.get("params")
@@ -74,7 +94,7 @@ class RecipeCheck:
             self.add("CFG04", f"{dotted(path)}: expected an import path, got {shown(name)}", path)
             return None
         try:
-            part = find_target(name)
+            part = find_target(name, self.find)
         except Fault as fault:
             self.add(fault.id, fault.what, path, why=fault.why, fix=fault.fix, full=True)
             return None
@@ -159,12 +179,11 @@ class RecipeCheck:
     def dataloader(self, params: Any, path: Path) -> None:
         if params is None:
             return
-        from torch.utils.data import DataLoader
-
         if problem := mismatch(params, Mapping[str, Any]):
             self.add("CFG03", f"{dotted(path)}: {problem}", path)
             return
-        self.unknown_keys(params, accepted_by(DataLoader).parameters, path, definition(DataLoader))
+        loader = target_at("torch.utils.data.DataLoader")
+        self.unknown_keys(params, accepted_by(loader).parameters, path, definition(loader))
 
     def accepted(self, target: Any, path: Path) -> Accepted:
         try:
@@ -241,7 +260,7 @@ def _slot(target: Any, name: str, annotation: Any) -> Slot:
         return slot_of_parameter(name, OWNED)
     if name == "schedulers" and is_torch_schedule(target):
         return SCHEDULE
-    if built_by_owner(target, name) or Recipe in alternatives(annotation):
+    if built_by_owner(target, name, target_at) or Recipe in alternatives(annotation):
         return OWNED
     choices = [one for one in alternatives(annotation) if one is not type(None)]
     return (slot_of_annotation(choices[0]) if len(choices) == 1 else None) or ANY

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ldm.util import get_obj_from_str, is_recipe
+from ldm.util import is_recipe
 from lun.config.compat.lightning1_trainer import REMOVED
 from lun.config.recipes import RecipeCheck
 from lun.config.schema import shown
-from lun.config.signature import accepted_by
+from lun.config.signature import accepted_by, target_at
 from lun.config.slots import ANY, CALLBACK, LOGGER, Slot
 from lun.config.trainer_arguments import trainer_arguments
 from lun.config.trainer_values import TYPES, refusal
@@ -20,6 +20,7 @@ ELSEWHERE = {
     "logger": "name it below lightning.logger; lightning.logger.<name>=null removes one",
     "default_root_dir": "--logdir DIR",
 }
+TRAINER = "lightning.pytorch.Trainer"
 DEEPSPEED = "lun.strategies.deepspeed.DeepSpeed"
 SECTIONS = ("trainer", "callbacks", "logger", "deepspeed")
 
@@ -36,7 +37,7 @@ def check_lightning(section: Any, recipes: RecipeCheck) -> None:
     _check_named(section.get("callbacks"), "callbacks", CALLBACK, recipes)
     _check_named(section.get("logger"), "logger", LOGGER, recipes)
     if _check_is_map(section.get("deepspeed"), "deepspeed", recipes):
-        recipes.params(get_obj_from_str(DEEPSPEED), section["deepspeed"], ("lightning", "deepspeed"), ANY)
+        recipes.params(target_at(DEEPSPEED), section["deepspeed"], ("lightning", "deepspeed"), ANY)
 
 
 def _check_named(part: Any, name: str, slot: Slot, recipes: RecipeCheck) -> None:
@@ -64,9 +65,7 @@ def _check_trainer(part: Any, recipes: RecipeCheck) -> None:
             fix=REMOVED[key].fix,
         )
     recipes.unknown_keys(known, sorted(trainer_arguments()), path, "lightning.Trainer")
-    from lightning.pytorch import Trainer
-
-    declared = accepted_by(Trainer).parameters
+    declared = accepted_by(target_at(TRAINER)).parameters
     for key, value in known.items():
         if key in declared:
             _check_argument(key, value, TYPES.get(key, declared[key].annotation), known, recipes)

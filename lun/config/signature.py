@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.util import get_obj_from_str
+from lun.config.declared.declarations import declared
+from lun.config.declared.stand_ins import Unreadable
 
 _OURS = ("ldm", "lun")
 _USERS = "lun.local"
@@ -61,6 +63,14 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
     return Accepted({**rest.parameters, **parameters}, rest.anything)
 
 
+def target_at(named: str) -> Any:
+    """The class or function at a path that the program itself wrote, as its source declares it if that tells enough."""
+    try:
+        return declared(named)
+    except Unreadable:
+        return get_obj_from_str(named)
+
+
 def _declared(parameter: inspect.Parameter, annotation: Any) -> Parameter:
     required = parameter.default is parameter.empty
     default = None if required else parameter.default
@@ -71,8 +81,7 @@ def _handed_on(target: Callable[..., Any]) -> Callable[..., Any] | None:
     owner = _owner_of_init(target)
     named = getattr(owner, "__dict__", {}).get("accepts")
     if isinstance(named, str):
-        wrapped: Callable[..., Any] = get_obj_from_str(named)
-        return wrapped
+        return target_at(named)
     if not (inspect.isclass(target) and _is_ours(target)):
         return None
     bases = target.__mro__[target.__mro__.index(owner) + 1 :]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.admission import is_kind
+from ldm.admission import definition, is_kind
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,5 @@ def slot_of_annotation(annotation: Any) -> Slot | None:
         return None
     if getattr(annotation, "_is_protocol", False):
         return None
-    return Slot(f"a {annotation.__name__}", lambda value: not inspect.isclass(value) or issubclass(value, annotation))
+    kinds = frozenset({definition(annotation)})  # by name: one of both may be known from its source alone
+    return Slot(f"a {annotation.__name__}", lambda value: not inspect.isclass(value) or is_kind(value, kinds))

@@ -33,5 +33,6 @@ def read_stored(file: Path) -> dict[str, Any]:
     merged = merged.replaced(keep_unconditional(merged.config, merged.config).config)
     recipes = RecipeCheck(merged)
     recipes.check(merged.config["model"], ("model",), MODEL)
+    recipes.look_at_the_rest()
     raise_all([*faults, *recipes.faults])
     return merged.config

@@ -24,6 +24,7 @@ from lun.callbacks.unmet_words import UnmetWords
 from lun.checkpoints.atomic import clean_leftovers
 from lun.cli.arguments import Arguments
 from lun.console import log as console
+from lun.console.collecting import collect_from_here
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
 from lun.data.sets.set_wishes import require_carried_out
@@ -198,6 +199,7 @@ class Session:
             say_if_crowded()
         if trainer.is_global_zero:
             self.write_down(run, started)
+        collect_from_here()
         return FitOutcome(run, started, stops, self.model, trainer, self.run.window).of(
             lambda: trainer.fit(
                 self.model,

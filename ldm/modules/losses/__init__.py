@@ -1,12 +1,14 @@
 """What an autoencoder is trained by: distance, perceptual distance and a discriminator."""
 
+from importlib import import_module
 from typing import Any
+
+_MODULES = {"LPIPSWithDiscriminator": "ldm.modules.losses.contperceptual"}
 
 
 def __getattr__(name: str) -> Any:
     """Import the loss when it is first asked for, so that naming this package does not import torch."""
-    if name != "LPIPSWithDiscriminator":
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ldm.modules.losses.contperceptual import LPIPSWithDiscriminator
-
-    return LPIPSWithDiscriminator
+    module = _MODULES[name]
+    return getattr(import_module(module), name)

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -214,16 +212,6 @@ def test_settings_mean_the_same_wherever_they_stand_around_the_files(overrides, 
     for place, override in zip(sorted(places, reverse=True), reversed(overrides), strict=True):
         line.insert(place, override)
     assert parse(line) == Arguments(base=("a.yaml", "b.yaml"), train=True, overrides=tuple(overrides))
-
-
-def test_the_command_line_is_read_without_heavy_imports():
-    code = (
-        "import sys; from lun.cli.parser import parse; from lun.cli.usage import usage; usage();"
-        "parse(['--max_steps', '5']); "
-        "print([m for m in ('torch', 'omegaconf', 'yaml', 'lightning', 'numpy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_version_names_what_the_program_stands_on():

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypedDict
 import pytest
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
+from support.runs import TINY
 
 from ldm.admission import grant
 from ldm.util import Recipe
@@ -128,15 +129,28 @@ def test_an_unknown_setting_of_a_file_is_told_with_its_line(tmp_path):
     assert fault.fix == "did you mean scale_factor?"
 
 
-def test_all_faults_are_told_at_once(faults):
-    found = faults(
-        "data.params.batchsize=8",
-        "model.params.image_size='64'",
-        "lightning.trainer.max_step=1",
-        "lightning.callbacks.beat.params.evry=1",
-        "model.params.unet_config.target=torch.nn.Linar",
+def test_all_faults_are_told_at_once(tmp_path):
+    found = check(
+        load_layers(
+            [str(TINY)],
+            [
+                "data.params.batchsize=8",
+                "model.params.image_size='64'",
+                "lightning.trainer.max_step=1",
+                "lightning.callbacks.images={target: lun.callbacks.ImageLogger, params: {evry: 1}}",
+                "model.params.unet_config.target=torch.nn.Linar",
+            ],
+        )
     )
     assert len(found) == 5
+
+
+def test_what_only_an_import_can_tell_is_looked_at_where_nothing_else_is_wrong(faults, monkeypatch):
+    wrong = "data.params.batchsize=8"
+    with monkeypatch.context() as patch:
+        patch.setattr("lun.config.recipes.get_obj_from_str", lambda path: pytest.fail(f"{path} was imported"))
+        only(faults(wrong, "lightning.trainer.max_step=1"))
+    assert "unknown setting data.params.batchsize" in only(faults(wrong))
 
 
 @pytest.mark.parametrize(

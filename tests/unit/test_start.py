@@ -1,0 +1,78 @@
+"""What a start imports before it answers, and when it looks for garbage."""
+
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lun.console.collecting import collect_from_here, put_off_collecting
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "lightning", "diffusers", "transformers", "torchmetrics", "numpy", "PIL", "safetensors")
+SD15 = ("-b", "sd15", "bf16", "--data_root", "pictures")
+LINES = (
+    ("--help",),
+    ("--version",),
+    ("--list-presets",),
+    ("--not-a-flag",),
+    ("-b", "no-such.yaml", "-t"),
+    (*SD15, "--print-config"),
+    (*SD15, "model.params.image_sizee=64", "-t"),
+    (*SD15, "model.params.image_size=wide", "-t"),
+    (*SD15, "model.params.unet_config.params.model_channel=8", "-t"),
+    (*SD15, "data.params.train.params.flipp=1", "--check"),
+    (*SD15, "model.target=ldm.models.diffusion.ddpm.LatentDifusion"),
+    (*SD15, "lightning.trainer.max_step=3"),
+    (*SD15, "lightning.callbacks.lr={target: lightning.pytorch.callbacks.LearningRateMonitor, params: {logg: 1}}"),
+    (*SD15, "model.params.optimizer_config={target: torch.optim.AdamW, params: {weight_decy: 0.1}}"),
+    ("-b", "sdxl", "8gb-lora", "model.params.adapter_config.params.rule=1", "-t"),
+    ("-b", "sd35-medium", "12gb-sd3", "model.params.unet_config.params.depht=1", "-t"),
+    ("-b", "configs/demo/emoji.yaml", "model.params.objective.params.lost=1", "-t"),
+)
+CHILD = """
+import json, sys
+from lun.trainer import run
+lines, heavy = json.loads(sys.argv[1])
+answers = [(run(line), [name for name in heavy if name in sys.modules]) for line in lines]
+print("answers", json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[int, list[str]]]:
+    """The exit code of each line and what had been imported by then, all from one process."""
+    words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY])]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
+    found: list[tuple[int, list[str]]] = json.loads(done.stdout.splitlines()[-1].removeprefix("answers "))
+    return found
+
+
+@pytest.mark.parametrize("at", range(len(LINES)), ids=lambda at: " ".join(LINES[at]))
+def test_information_and_what_is_wrong_with_a_configuration_need_no_heavy_package(
+    answers: list[tuple[int, list[str]]], at: int
+) -> None:
+    code, imported = answers[at]
+    is_information = {"--help", "--version", "--list-presets", "--print-config"}.intersection(LINES[at])
+    assert (code, imported) == (0 if is_information else 2, [])
+
+
+def test_a_start_looks_for_no_garbage_until_it_trains() -> None:
+    before = gc.get_freeze_count()
+    try:
+        put_off_collecting()
+        assert not gc.isenabled()
+        collect_from_here()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def test_what_was_made_by_a_run_within_another_program_is_still_collected() -> None:
+    before = gc.get_freeze_count()
+    collect_from_here()
+    assert gc.get_freeze_count() == before
