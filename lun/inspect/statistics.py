@@ -100,7 +100,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
     buckets = Buckets.read(given.buckets) if given.buckets else None
     table = _table(data, buckets) if buckets else None
-    cropped = _cropped(shapes, data.crop, buckets)
+    cropped = 1 - (1 - _cropped(shapes, data.crop, buckets)) * data.drawn_share
     mixing = data.mixing
     looks, copies = looks_of(data), _duplicates(data)
     return DatasetFacts(
@@ -110,7 +110,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
         waterfall=_waterfall(waterfall, len(unreadable)),
         median_size=(int(np.median(shapes[:, 0])), int(np.median(shapes[:, 1]))),
         smaller=int((sound.min(axis=1) < (data.side or 0)).sum()) if len(sound) else 0,
-        cropped_away=table.cropped if table else float(np.average(cropped, weights=shapes.prod(axis=1))),
+        cropped_away=_cropped_away(table, cropped, shapes, data.drawn_share),
         cropped=histogram(100 * cropped, 20),
         buckets=table.lines(1, data.name) if table else [],
         aspect=histogram(np.clip(shapes[:, 0] / shapes[:, 1], 0.25, 4.0), 24, logarithmic=True),
@@ -200,6 +200,13 @@ def _cropped(sizes: np.ndarray, crop: bool, buckets: Buckets | None) -> np.ndarr
         return np.zeros(len(sizes))
     shares: np.ndarray = 1 - sizes.min(axis=1) / sizes.max(axis=1)
     return shares
+
+
+def _cropped_away(table: BucketTable | None, cropped: np.ndarray, sizes: np.ndarray, drawn_share: float) -> float:
+    """Of all pixels, as often as each picture is read."""
+    if table is None:
+        return float(np.average(cropped, weights=sizes.prod(axis=1)))
+    return 1 - (1 - table.cropped) * drawn_share
 
 
 def _unreadable(data: DatasetView, sizes: np.ndarray) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,12 @@ class DatasetView:
         across, down = whole[0] / width, whole[1] / height
         left, top, right, bottom = box
         return round(left * across), round(top * down), round(right * across), round(bottom * down)
+
+    @property
+    def drawn_share(self) -> float:
+        """Of the area of the largest cut of its shape, how much is seen on average where a smaller one is drawn."""
+        crop = getattr(self.dataset, "crop", None)
+        return sum(crop["resized"]) / 2 if isinstance(crop, Mapping) else 1.0
 
     def captions(self, seed: int, most: int) -> list[str]:
         """One draw for each of so many examples, spread evenly."""

@@ -161,7 +161,6 @@ COVERED_BY = {
     "lun.inspect.caption_changes": "tests/unit/lun/inspect/test_captions.py",
     "lun.inspect.charts": "tests/unit/lun/inspect/test_command.py",
     "lun.inspect.console_table": "tests/unit/lun/inspect/test_command.py",
-    "lun.inspect.contact": "tests/unit/lun/inspect/test_command.py",
     "lun.inspect.given": "tests/unit/lun/inspect/test_command.py",
     "lun.inspect.page": "tests/unit/lun/inspect/test_command.py",
     "lun.inspect.rejected": "tests/unit/lun/inspect/test_command.py",

@@ -80,6 +80,19 @@ def test_examples_are_those_of_the_folder_to_the_bit(loose: Path, packed: Path, 
         assert same(*(one.picture(index, True) for one in sets))
 
 
+def test_what_chance_makes_of_a_picture_is_the_same_as_in_its_folder(loose: Path, packed: Path) -> None:
+    drawn: dict[str, Any] = {
+        "crop": {"resized": [0.4, 1]},
+        "colour_jitter": {"contrast": 0.3, "hue": 0.1},
+        "rotate": 8.0,
+        "decode": "exact",
+    }
+    one, other = (kind(str(root), size=8, **drawn) for kind, root in ((Local, loose), (PackedSet, packed)))
+    for slot in range(12):
+        for size in (None, (8, 12)):
+            assert same(one.example(slot, Draws(3, slot), size), other.example(slot, Draws(3, slot), size))
+
+
 def test_descriptions_scores_weights_repeats_and_masks_survive(tmp_path: Path) -> None:
     for number in range(6):
         picture(tmp_path / f"loose/img/{number}.png", number)
