@@ -174,6 +174,8 @@ OTHERS: Mapping[str, Here] = {
     "random_flip": _FLIP,
     "flip_aug": _FLIP,
     "center_crop": Here(say="nothing to say: the centre is what is cut"),
+    "random_crop": Here((f"{_TRAIN}.crop=random",)),
+    "color_aug": Here((f"{_TRAIN}.colour_jitter={{hue: 0.02}}",)),
     "caption_dropout_rate": _UCG,
     "caption_dropout_probability": _UCG,
     "caption_extension": _FOUND,

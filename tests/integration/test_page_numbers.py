@@ -19,7 +19,7 @@ from ldm.util import get_obj_from_str, instantiate_from_config
 from lun.callbacks.divergence import Divergence
 from lun.cli.parser import parse
 from lun.cli.usage import usage
-from lun.data.local import Local
+from lun.data.images.preparation import Preparation
 from lun.memory.command import run as forecast
 from lun.posthoc_ema.command import run as posthoc
 from lun.trainer import run
@@ -96,7 +96,7 @@ NUMBERS: list[tuple[str, str, Callable[[], object]]] = [
         lambda: shown_pictures(GUIDANCE),
     ),
     ("docs/safety.md", r"skip_steps=(\d)` leaves out", lambda: 3 if "skip_steps" in keys_of(Divergence) else None),
-    ("docs/migration.md", r"`--flip_aug` \| `[\w.]+flip_p=([\d.]+)`", lambda: keys_of(Local)["flip_p"].default),
+    ("docs/migration.md", r"`--flip_aug` \| `[\w.]+flip_p=([\d.]+)`", lambda: keys_of(Preparation)["flip_p"].default),
 ]
 
 
