@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import enum
 import inspect
 import types
 import typing
@@ -19,6 +20,7 @@ _LISTS = (
     collections.abc.Collection,
     collections.abc.Set,
 )
+_OURS = ("ldm", "lun")
 _MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
@@ -95,10 +97,15 @@ def _fits_scalar(value: Any, kind: type) -> bool:
 
 
 def _may_stand_for(value: Any, kind: type) -> bool:
-    """A number is never an object of a class; text and containers may be what its owner turns into one."""
-    if kind in (Any, object) or getattr(kind, "_is_protocol", False):
+    """A number is never an object of a class; text and containers may be what a library turns into one.
+
+    Ours turn nothing but maps into an object: an object is built by a recipe, whatever protocol it follows.
+    """
+    if kind in (Any, object):
         return True
-    return not isinstance(value, (bool, int, float))
+    if kind.__module__.partition(".")[0] in _OURS and not issubclass(kind, (str, enum.Enum)):
+        return isinstance(value, Mapping)
+    return getattr(kind, "_is_protocol", False) or not isinstance(value, (bool, int, float))
 
 
 def _fits_entries(value: list[Any], container: Any, given: tuple[Any, ...]) -> bool:
@@ -140,4 +147,6 @@ def _described(annotation: Any) -> str:
         return "a map"
     if container is collections.abc.Callable:
         return "a recipe (target and params)"
+    if inspect.isclass(annotation) and annotation.__module__.partition(".")[0] in _OURS:
+        return f"a recipe (target and params) of a {annotation.__name__}"
     return str(getattr(annotation, "__name__", annotation))

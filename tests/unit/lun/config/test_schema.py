@@ -4,6 +4,7 @@ from typing import Any, Literal, Optional, TypedDict, Union
 
 import pytest
 
+from ldm.ema.profiles import Profile
 from lun.config.schema import described, fits, mismatch
 
 
@@ -39,6 +40,7 @@ class Part:
         (1, Any),
         ({"target": "a.B"}, Part),
         ("x", Part),
+        ({"target": "a.B"}, Profile),
         ({"target": "a.B"}, Callable[[int], int]),
         ([{"target": "a.B"}], list[Part]),
         ([], list),
@@ -71,6 +73,8 @@ def test_fitting_values_pass(value, annotation):
         ([1], Mapping[str, int], "expected a map, got [1]"),
         ("f", Callable[[int], int], "expected a recipe (target and params), got 'f'"),
         (3, Part, "expected Part, got 3"),
+        ("1e400", Profile | None, "expected a recipe (target and params) of a Profile or null, got '1e400'"),
+        ([1], Profile, "expected a recipe (target and params) of a Profile, got [1]"),
         ({"target": "a.B"}, float, "expected float, got a map"),
         (False, str, "expected str, got false (YAML reads a bare yes, no, on or off so: put it in quotes)"),
     ],
