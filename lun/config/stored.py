@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lun.config.reading.load_layers import Merged
 from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
 from lun.config.recipes import RecipeCheck
+from lun.config.schema import mismatch
 from lun.config.slots import MODEL
 from lun.config.suggestions import raise_all
 
@@ -36,3 +38,21 @@ def read_stored(file: Path) -> dict[str, Any]:
     recipes.look_at_the_rest()
     raise_all([*faults, *recipes.faults])
     return merged.config
+
+
+def stored_value(config: Mapping[str, Any], path: str, annotation: Any) -> Any:
+    """The value at a place of a stored configuration, such as `a.b.c`; None where nothing, or null, stands there.
+
+    Raises `Fault` CFG03 where it is no `annotation`, or where what lies above it is no map.
+    """
+    names = path.split(".")
+    value: Any = config
+    for depth, name in enumerate(names):
+        value = value.get(name)
+        last = depth == len(names) - 1
+        if value is None:
+            return None
+        if problem := mismatch(value, annotation if last else Mapping[str, Any]):
+            place = ".".join(names[: depth + 1])
+            raise Fault("CFG03", f"{place}: {problem}", where=place)
+    return value

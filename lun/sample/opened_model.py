@@ -1,7 +1,7 @@
 """A model to draw from, and what is known of it: out of a run, a file, a folder or the hub."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from ldm.models.base_weights import ENTRY
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
-from lun.config.stored import read_stored
+from lun.config.stored import read_stored, stored_value
 from lun.previews.prompts import REFINED
 from lun.run.build_model import build_model
 from lun.run_dir.directory import RunDirectory
@@ -23,6 +23,8 @@ from lun.run_dir.resume import find_checkpoint
 from lun.weights.opening import open_model
 
 log = logging.getLogger(__name__)
+
+LOGGER = "lightning.callbacks.image_logger.params"
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,14 @@ def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
 
 
 def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run's image logger draws, as far as it says."""
-    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
-    params = (callbacks.get("image_logger") or {}).get("params") or {}
-    options = params.get("log_images_kwargs") or {}
+    """What the run's image logger draws, as far as it says. Raises `Fault` CFG03 for what cannot be meant."""
+    options = {"steps": ("ddim_steps", int), "guidance": ("unconditional_guidance_scale", float)}
+    options |= {name: (name, float) for name in REFINED}
     said = {
-        "prompts": params.get("prompts"),
-        "steps": options.get("ddim_steps"),
-        "guidance": options.get("unconditional_guidance_scale"),
-        **{name: options.get(name) for name in REFINED},
+        "prompts": stored_value(config, f"{LOGGER}.prompts", str | Sequence[str]),
+        **{
+            name: stored_value(config, f"{LOGGER}.log_images_kwargs.{key}", kind)
+            for name, (key, kind) in options.items()
+        },
     }
     return {name: value for name, value in said.items() if value is not None}

@@ -3,6 +3,7 @@
 Cases run in one fork of this process: neither a loop within C nor a crash of the interpreter takes the tests along.
 """
 
+import faulthandler
 import io
 import os
 import resource
@@ -24,7 +25,7 @@ SECONDS, MEMORY = 20, 4 << 30
 """What one case may take: seconds of the processor (whatever else runs beside it), bytes beyond what is there."""
 WAITING = 600
 """What one case may take on the clock, since a wait takes nothing of the processor."""
-SHOWN = 1000
+SHOWN = 8000
 """How much is told of a case that ends its process, in characters."""
 ANSWERS = {0, 2, 3, 4, 5, 7, 8}
 """Every exit code but those of a bug, a stop and a divergence."""
@@ -110,6 +111,7 @@ def in_a_fork(work: Callable[[Callable[[object], None]], object]) -> int:
         try:
             os.close(read)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the runner's own has no meaning here
+            faulthandler.register(signal.SIGXCPU, write, chain=True)  # which line it is that takes so long
             work(partial(_begin, write))
             code = 0
         except BaseException:  # whatever it is, the parent tells it

@@ -7,7 +7,7 @@ import yaml
 from support.models import tiny_config
 
 from ldm.errors import Fault
-from lun.config.stored import read_stored
+from lun.config.stored import read_stored, stored_value
 
 
 def stored(folder: Path, config: object) -> Path:
@@ -51,3 +51,25 @@ def test_code_that_a_stored_config_names_is_refused_and_never_called(
 def test_what_is_no_config_of_a_model_is_a_fault(config: object, tmp_path: Path) -> None:
     with pytest.raises(Fault, match="CFG02"):
         read_stored(stored(tmp_path, config))
+
+
+LOGGER = {"lightning": {"callbacks": {"image_logger": {"params": {"steps": 3}}}}}
+STEPS = "lightning.callbacks.image_logger.params.steps"
+
+
+@pytest.mark.parametrize("depth", range(5))
+@pytest.mark.parametrize("odd", [10**400, "text", True, [1], 0.5], ids=lambda odd: type(odd).__name__)
+def test_something_else_at_or_above_a_stored_value_is_told_by_its_place(depth: int, odd: object) -> None:
+    assert stored_value(LOGGER, STEPS, int) == 3
+    names = STEPS.split(".")[: depth + 1]
+    config: object = {names[-1]: str(odd) if depth == 4 and isinstance(odd, int) else odd}
+    for name in reversed(names[:-1]):
+        config = {name: config}
+    assert isinstance(config, dict)
+    with pytest.raises(Fault, match=f"CFG03.*{names[-1]}: expected"):
+        stored_value(config, STEPS, int)
+
+
+@pytest.mark.parametrize("config", [{}, {"lightning": None}, {"lightning": {"callbacks": {}}}])
+def test_a_stored_value_that_is_not_there_is_none(config: dict[str, object]) -> None:
+    assert stored_value(config, STEPS, int) is None
