@@ -32,6 +32,8 @@ def mismatch(value: Any, annotation: Any) -> str | None:
     if fits(value, annotation):
         return None
     text = f"expected {described(annotation)}, got {shown(value)}"
+    if any(map(_is_built, alternatives(annotation))):
+        return text + " (an object is written as a recipe: target and params)"
     if isinstance(value, bool) and any(choice is str for choice in alternatives(annotation)):
         return text + " (YAML reads a bare yes, no, on or off so: put it in quotes)"
     return text
@@ -103,9 +105,15 @@ def _may_stand_for(value: Any, kind: type) -> bool:
     """
     if kind in (Any, object):
         return True
-    if kind.__module__.partition(".")[0] in _OURS and not issubclass(kind, (str, enum.Enum)):
+    if _is_built(kind):
         return isinstance(value, Mapping)
     return getattr(kind, "_is_protocol", False) or not isinstance(value, (bool, int, float))
+
+
+def _is_built(kind: Any) -> bool:
+    """Whether it is a class or protocol of ours, whose objects only a recipe makes."""
+    ours = inspect.isclass(kind) and kind.__module__.partition(".")[0] in _OURS
+    return ours and not typing.is_typeddict(kind) and not issubclass(kind, (str, enum.Enum))
 
 
 def _fits_entries(value: list[Any], container: Any, given: tuple[Any, ...]) -> bool:
@@ -147,6 +155,4 @@ def _described(annotation: Any) -> str:
         return "a map"
     if container is collections.abc.Callable:
         return "a recipe (target and params)"
-    if inspect.isclass(annotation) and annotation.__module__.partition(".")[0] in _OURS:
-        return f"a recipe (target and params) of a {annotation.__name__}"
     return str(getattr(annotation, "__name__", annotation))

@@ -7,6 +7,8 @@ import pytest
 from ldm.ema.profiles import Profile
 from lun.config.schema import described, fits, mismatch
 
+RECIPE = " (an object is written as a recipe: target and params)"
+
 
 class Crop(TypedDict, total=False):
     size: int
@@ -73,8 +75,8 @@ def test_fitting_values_pass(value, annotation):
         ([1], Mapping[str, int], "expected a map, got [1]"),
         ("f", Callable[[int], int], "expected a recipe (target and params), got 'f'"),
         (3, Part, "expected Part, got 3"),
-        ("1e400", Profile | None, "expected a recipe (target and params) of a Profile or null, got '1e400'"),
-        ([1], Profile, "expected a recipe (target and params) of a Profile, got [1]"),
+        ("1e400", Profile | None, f"expected Profile or null, got '1e400'{RECIPE}"),
+        ([1], Profile, f"expected Profile, got [1]{RECIPE}"),
         ({"target": "a.B"}, float, "expected float, got a map"),
         (False, str, "expected str, got false (YAML reads a bare yes, no, on or off so: put it in quotes)"),
     ],
