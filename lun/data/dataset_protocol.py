@@ -137,6 +137,9 @@ class ShardedDataset(FullDataset, Protocol):
     def fetch(self, indices: Sequence[int]) -> None:
         """called with the examples of a batch before they are read one by one"""
 
+    def encoded(self, index: int) -> os.PathLike[str]:
+        """the file of a picture in memory, for `open_file`"""
+
     def shard_identities(self) -> Sequence[bytes]:
         """(s,) a hash of what each shard holds"""
 

@@ -13,6 +13,7 @@ from ldm.modules.encoders.captions import Caption, for_each
 from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.images.preparation import require
 from lun.data.images.prepared_pictures import PreparedPictures
+from lun.data.index.dir_handle import FileInMemory
 from lun.data.index.missing_data import no_further_captions
 from lun.data.metadata.made_captions import LOOKED_AT
 from lun.data.order.law import Size
@@ -127,6 +128,10 @@ class PackedSet(PreparedPictures):
         sample = self.samples[index]
         further = [self._further(sample).get(key) for key in FURTHER_CAPTIONS]
         return [for_each(one, further) for one in self.captions.settled(sample.record, sample.picture.name)]
+
+    def encoded(self, index: int) -> FileInMemory:
+        """The file of a picture, as it was packed."""
+        return self.samples[index].picture
 
     def path(self, index: int) -> str:
         """The shard and the row of an example: `DIR/000003.tar#17`."""

@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,17 @@ from lun.cli.user_code import admit_user_code
 from lun.console import fault_report
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.inspect.given import Given, read_given
+from lun.inspect.given import Given, has_split, read_given
 from lun.run_dir.claim import claim_folder, writing_into
 
 if TYPE_CHECKING:
     from lun.data.index.missing_data import Unusable
+    from lun.inspect.over_all import Inspected
+    from lun.inspect.statistics import DatasetFacts
     from lun.inspect.view import DatasetView
+
+VALIDATION = "validation"
+REPORTS = ("report.html", "report.json", "contact.png", "rejected.csv", "sets.json", "duplicates.csv")
 
 _ABOUT = """what a data set is, what was left out of it and why, and exactly what the model will see
 
@@ -43,6 +49,12 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, as for main.py")
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     parser.add_argument("--split", default="train", choices=("train", "validation", "test", "predict"))
+    parser.add_argument(
+        "--duplicates",
+        default="few",
+        choices=("few", "all"),
+        help="few: among 3,000 pictures of each set; all: among all of all sets, listed in duplicates.csv",
+    )
     parser.add_argument("--html", action="store_true", help="write report.html, one file with pictures inside")
     parser.add_argument("--png", action="store_true", help="write contact.png")
     parser.add_argument("--json", action="store_true", help="write report.json")
@@ -54,35 +66,84 @@ def _inspect(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
-    codes = [_inspect_one(asked, one) for one in given.sets()]
-    return next((code for code in codes if code), 0)
-
-
-def _inspect_one(asked: argparse.Namespace, given: Given) -> int:
-    output = str(Path(asked.output, given.set_name)) if asked.output and given.set_name else asked.output
-    folder = _folder(output, asked.folder or given.name)
-    if given.set_name:
-        print(f"set       {given.set_name}")
-    kinds = {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
+    names = [one.set_name for one in given.sets() if one.set_name]
+    folder = _folder(asked.output, "sets" if names else asked.folder or given.name, names)
     teller = logging.getLogger("lun.data.index.selection")
     teller.setLevel(logging.WARNING)  # the table says it in its own words
     try:
-        data, refused = _look(given)
+        looks = [(one, *_look(one)) for one in given.sets()]
         if asked.output is None:  # not before there is something to write
             folder = claim_folder(folder, "-o")
         with writing_into(folder, "-o"):
-            return _report(given, data, refused, folder, kinds)
+            seen = [_inspected(asked, *look, folder / (look[0].set_name or "")) for look in looks]
+            _tell_over_all(asked, given, seen, folder)
     finally:
         teller.setLevel(logging.NOTSET)
+    return next((one.code for one in seen if one.code), 0)
 
 
-def _folder(output: str | None, source: str) -> Path:
+def _kinds(asked: argparse.Namespace) -> set[str]:
+    return {name for name in ("html", "png", "json") if getattr(asked, name)} or {"html", "png", "json"}
+
+
+def _inspected(
+    asked: argparse.Namespace, given: Given, data: DatasetView | None, refused: Unusable | None, folder: Path
+) -> Inspected:
+    from lun.inspect.over_all import Inspected
+
+    if given.set_name:
+        print(f"set       {given.set_name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = _report(given, data, refused, folder, _kinds(asked))
+    if refused is None:
+        return Inspected(given, data, facts, 0)
+    fault_report.show([refused])
+    return Inspected(given, data, facts, fault_report.exit_code(refused))
+
+
+def _tell_over_all(asked: argparse.Namespace, given: Given, seen: list[Inspected], folder: Path) -> None:
+    """What is to be said of all sets together, and of validation beside them."""
+    from lun.inspect.duplicates import FILE, duplicates_of, held_out_copies
+    from lun.inspect.over_all import OverAll, counts_of, lines_of, rows_of, write_over_all
+
+    views = {one.given.name: one.data for one in seen if one.data is not None}
+    rows, mixing = rows_of(seen, given) if len(seen) > 1 else ([], [])
+    held_out = _held_out(asked)
+    found = OverAll(rows, mixing)
+    if held_out is not None:
+        copies = held_out_copies(views, held_out)
+        found = replace(found, held_out=len(held_out), held_out_copies=copies)
+    if asked.duplicates == "all":
+        everything = duplicates_of(views if held_out is None else {**views, VALIDATION: held_out})
+        everything.write(folder / FILE)
+        alike = everything.across(VALIDATION)[1] if held_out is not None else 0
+        found = replace(found, duplicates=counts_of(everything), held_out_alike=alike)
+    if len(seen) > 1:
+        write_over_all(found, folder, _kinds(asked))
+    for line in lines_of(found, folder):
+        print(line)
+
+
+def _held_out(asked: argparse.Namespace) -> DatasetView | None:
+    """The validation set of the configs beside which training is looked at; None where there is none to be read."""
+    if asked.split != "train" or asked.folder is not None or not has_split(asked.base, asked.set, VALIDATION):
+        return None
+    given = read_given(None, asked.base, asked.set, VALIDATION)
+    try:
+        return given.without_captions().build()
+    except Fault as fault:
+        print(f"note: {VALIDATION} cannot be looked at: {fault.what}")
+        return None
+
+
+def _folder(output: str | None, source: str, sets: Sequence[str]) -> Path:
     """Where to write; raises `Fault` CLI04 rather than write over an earlier report."""
     if output is None:
         name = Path(source).absolute().name
         return Path("logs") / "data" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}_{name}"
     folder = Path(output)
-    if any((folder / name).exists() for name in ("report.html", "report.json", "contact.png", "rejected.csv")):
+    places = (folder, *(folder / name for name in sets))
+    if any((place / name).exists() for place in places for name in REPORTS):
         raise Fault(
             "CLI04", f"{folder} holds a report already", where="-o", fix="-o ANOTHER_DIR, or delete the old one"
         )
@@ -107,20 +168,23 @@ def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
         raise _of_this_command(fault) from fault
 
 
-def _report(given: Given, data: DatasetView | None, refused: Unusable | None, folder: Path, kinds: set[str]) -> int:
-    from lun.inspect.rejected import rejected_rows, write_rejected
+def _report(
+    given: Given, data: DatasetView | None, refused: Unusable | None, folder: Path, kinds: set[str]
+) -> DatasetFacts | None:
+    from lun.inspect.rejected import rejected_rows, unused_rows, write_rejected
     from lun.inspect.report_files import write_report
 
     if data is not None:
-        for line in write_report(given, data, folder, kinds):
-            print(line)
-    elif refused is not None:
-        count = write_rejected(folder / "rejected.csv", rejected_rows(refused.selection))
+        facts, lines = write_report(given, data, folder, kinds)
+        print("\n".join(lines))
+        return facts
+    if refused is not None:
+        count = write_rejected(
+            folder / "rejected.csv",
+            [*rejected_rows(refused.selection), *unused_rows(refused.selection.contents.unread)],
+        )
         print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
-    if refused is None:
-        return 0
-    fault_report.show([refused])
-    return fault_report.exit_code(refused)
+    return None
 
 
 def _of_this_command(fault: Fault) -> Fault:

@@ -106,6 +106,11 @@ def read_given(folder: str | None, files: Sequence[str], settings: Sequence[str]
     return Given(folder, recipe, config.get("seed") or 0, encoder if encoder else None, buckets, split)
 
 
+def has_split(files: Sequence[str], settings: Sequence[str], split: str) -> bool:
+    """Whether the configs have a recipe for `split`."""
+    return bool(files) and bool(inside(upgrade(load_layers(files, settings))[0].config, "data", "params", split))
+
+
 def _with_folder(recipe: Mapping[str, Any], folder: str, merged: Merged, path: Sequence[str]) -> Mapping[str, Any]:
     """`recipe` reading `folder`. Raises `Fault` CLI03 for several sets, CFG08 and CFG04 as below."""
     if names_sets(recipe):

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy as np
 from PIL import Image
 
 from ldm.errors import Fault
 from lun.data.images.colours import profile_kind
-from lun.data.images.decode import DECODE_ERRORS, decode, opened
+from lun.data.images.decode import DECODE_ERRORS, opened
+from lun.inspect.prints import prints_of
 from lun.inspect.view import DatasetView
 
 HEADERS_READ = 20_000
 PICTURES_READ = 3_000
-NEAR = 5
-"""Bits of 64 in which two pictures may differ and still look alike."""
-
 _THREADS = 8
-_ROWS_AT_ONCE = 512
 _ORIENTATION = 0x0112
 _SRGB_GAMMA = 1 / 2.2
 
@@ -35,27 +31,28 @@ class Looks:
     kinds: dict[str, int] = field(default_factory=dict)
     pictures: int = 0
     alike: list[list[str]] = field(default_factory=list)
+    copies: list[list[str]] = field(default_factory=list)
+    """groups of the same bytes, of what has no files of its own"""
 
 
 def looks_of(data: DatasetView) -> Looks:
     """Reads up to 20,000 headers and 3,000 pictures, spread evenly; unreadable files are reported elsewhere."""
-    if not data.has_files:
+    if not data.has_pictures:
         return Looks()
     few, fewer = data.spread(HEADERS_READ), data.spread(PICTURES_READ)
     with ThreadPoolExecutor(_THREADS) as threads:
         kinds = list(threads.map(lambda index: kinds_of(data.file(index)), few))
-        hashes = list(threads.map(lambda index: difference_hash(data.file(index)), fewer))
-    sound = [(index, number) for index, number in zip(fewer, hashes, strict=True) if number is not None]
-    groups = near(np.array([number for _, number in sound], np.uint64))
+    prints = prints_of(data, fewer, contents=not data.has_files)
     return Looks(
         headers=len(kinds),
         kinds=dict(Counter(kind for several in kinds for kind in several).most_common()),
         pictures=len(fewer),
-        alike=[[data.name(sound[place][0]) for place in group] for group in groups],
+        alike=[[data.name(fewer[place]) for place in group] for group in prints.alike()],
+        copies=[[data.name(fewer[place]) for place in group] for group in prints.copies()],
     )
 
 
-def kinds_of(path: Path) -> list[str]:
+def kinds_of(path: os.PathLike[str]) -> list[str]:
     """What a file's header says that a trainer has to do something about; nothing for what is no picture."""
     try:
         with opened(path) as image:
@@ -80,42 +77,6 @@ def _asked(image: Image.Image) -> Iterator[tuple[str, bool]]:
     yield "palette", image.mode in ("P", "PA")
     yield "animated (first frame)", bool(getattr(image, "is_animated", False))
     yield "turned by EXIF", image.getexif().get(_ORIENTATION, 1) in range(2, 9)
-
-
-def difference_hash(path: Path) -> int | None:
-    """64 bits, whether each of 8 x 8 places is brighter than its left neighbour; None for what is not to be compared.
-
-    Such are files that cannot be read, and pictures in which hardly anything differs.
-    """
-    try:
-        small = decode(path, (72, 64)).convert("L").resize((9, 8), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    except Fault:
-        return None
-    pixels = np.asarray(small, np.int16)
-    if np.ptp(pixels) < 8:
-        return None
-    return int.from_bytes(np.packbits(pixels[:, 1:] > pixels[:, :-1]).tobytes(), "big")
-
-
-def near(hashes: np.ndarray) -> list[list[int]]:
-    """Groups of two or more (n,) uint64 that differ from another of their group in at most 5 bits, by place."""
-    parent = list(range(len(hashes)))
-
-    def root(place: int) -> int:
-        while parent[place] != place:
-            parent[place] = parent[parent[place]]
-            place = parent[place]
-        return place
-
-    for start in range(0, len(hashes), _ROWS_AT_ONCE):
-        distances = np.bitwise_count(hashes[start : start + _ROWS_AT_ONCE, None] ^ hashes[None, :])
-        for row, other in np.argwhere(distances <= NEAR).tolist():
-            if start + row < other:
-                parent[root(other)] = root(start + row)
-    groups: dict[int, list[int]] = {}
-    for place in range(len(hashes)):
-        groups.setdefault(root(place), []).append(place)
-    return [group for group in groups.values() if len(group) > 1]
 
 
 def beyond_copies(alike: Sequence[list[str]], copies: Sequence[list[str]]) -> list[list[str]]:

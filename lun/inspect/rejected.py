@@ -19,14 +19,19 @@ Row = tuple[str, str, str]
 """(path, reason, detail)"""
 
 
+def unused_rows(unread: Sequence[tuple[str, str]]) -> list[Row]:
+    """What lies beside the pictures without a use."""
+    return [(path, reason, "") for path, reason in unread]
+
+
 def rejected_rows(selection: Selection) -> list[Row]:
-    """In the order of the steps that removed them, then what lies beside the pictures without a use."""
+    """In the order of the steps that removed them."""
     rejected: list[Row] = []
     table = selection.table
     for number, step in enumerate(selection.waterfall.steps):
         for row in np.flatnonzero(selection.waterfall.removed_by == number).tolist():
             rejected.append((table.path[row], step.words, _detail(selection, step.name, row)))
-    return [*rejected, *((path, reason, "") for path, reason in selection.contents.unread)]
+    return rejected
 
 
 def _detail(selection: Selection, step: str, row: int) -> str:

@@ -11,13 +11,15 @@ from lun.inspect.console_table import lines_of
 from lun.inspect.contact import Seen, contact_sheet, first_examples
 from lun.inspect.given import Given
 from lun.inspect.page import page
-from lun.inspect.rejected import Row, rejected_rows, write_rejected
+from lun.inspect.rejected import Row, rejected_rows, unused_rows, write_rejected
 from lun.inspect.statistics import DatasetFacts, facts_of
 from lun.inspect.view import DatasetView
 
 
-def write_report(given: Given, data: DatasetView, folder: Path, kinds: Collection[str]) -> list[str]:
-    """Write `kinds` of report (html, png, json) and rejected.csv into `folder`; returns the lines for the console."""
+def write_report(
+    given: Given, data: DatasetView, folder: Path, kinds: Collection[str]
+) -> tuple[DatasetFacts, list[str]]:
+    """Write `kinds` of report (html, png, json) and rejected.csv into `folder`; the facts, and lines for a console."""
     facts = facts_of(data, given)
     seen: list[Seen] = []
     broken: list[Row] = []
@@ -28,7 +30,7 @@ def write_report(given: Given, data: DatasetView, folder: Path, kinds: Collectio
     facts = dataclasses.replace(facts, unreadable=unreadable)
     facts = dataclasses.replace(facts, warnings=_warnings(facts))
     folder.mkdir(parents=True, exist_ok=True)
-    left_out = rejected_rows(data.selection) if data.selection else []
+    left_out = [*(rejected_rows(data.selection) if data.selection else []), *unused_rows(data.unread)]
     write_rejected(folder / "rejected.csv", [*left_out, *unreadable])
     if "json" in kinds:
         text = json.dumps(dataclasses.asdict(facts), indent=1, ensure_ascii=False)
@@ -38,7 +40,7 @@ def write_report(given: Given, data: DatasetView, folder: Path, kinds: Collectio
     if "html" in kinds:
         text = page(given, facts, seen, [*left_out, *unreadable], data)
         (folder / "report.html").write_text(text, encoding="utf-8", errors="backslashreplace")
-    return [*lines_of(facts, folder.as_posix()), *facts.warnings]
+    return facts, [*lines_of(facts, folder.as_posix()), *facts.warnings]
 
 
 def _warnings(facts: DatasetFacts) -> list[str]:

@@ -17,6 +17,7 @@ from ldm.models.pixels import centred
 from lun.data.dataset_protocol import CACHED_LATENTS, DatasetAccess
 from lun.data.images.colours import ColourManagement
 from lun.data.images.cuts import centre_box
+from lun.data.images.loss_masks import masks_without_pictures
 from lun.data.index.selection import Selection
 from lun.data.keyed import check_example
 from lun.data.metadata.tag_column import TagColumn
@@ -40,6 +41,7 @@ class DatasetView:
         self.crop = bool(getattr(dataset, "crop", False))
         self.rules: dict[str, Any] = getattr(dataset, "rules", {})
         self.has_files = bool(self.access.files(0)) if len(self) else False
+        self.has_pictures = self.has_files or self.access.has("encoded")
 
     def __len__(self) -> int:
         return len(self.access)
@@ -56,10 +58,13 @@ class DatasetView:
             self.selection.waterfall if self.selection else Waterfall(len(self), (), np.full(len(self), -1, np.int16))
         )
 
-    @property
+    @cached_property
     def unread(self) -> Sequence[tuple[str, str]]:
-        """(path, reason) of files beside the pictures that have no use."""
-        return self.selection.contents.unread if self.selection else ()
+        """(path, reason) of files beside the pictures that have no use, masks among them."""
+        if self.selection is None:
+            return ()
+        masks = masks_without_pictures(self.root, self.selection.contents.table.path)
+        return (*self.selection.contents.unread, *((path, "mask without a picture") for path in masks))
 
     @property
     def mixing(self) -> ShardMixing | None:
@@ -108,9 +113,12 @@ class DatasetView:
     def names(self) -> list[str]:
         return self.dataset.names() if self.selection else [self.access.path(index) for index in range(len(self))]
 
-    def file(self, index: int) -> Path:
-        """The picture's own file; only for those that `has_files`."""
-        return self.access.files(index)[0]
+    def file(self, index: int) -> os.PathLike[str]:
+        """The picture's own file, or what stands for it in a packed set; only for those that `has_pictures`."""
+        if self.has_files:
+            return self.access.files(index)[0]
+        packed: os.PathLike[str] = self.dataset.encoded(index)
+        return packed
 
     def file_bytes(self) -> list[int]:
         """Size of each example's file; -1 for one that cannot be looked at."""
@@ -181,7 +189,7 @@ def _numbers(image: Any) -> np.ndarray:
     return centred(torch.as_tensor(image)).float().numpy()
 
 
-def _bytes_of(path: Path) -> int:
+def _bytes_of(path: os.PathLike[str]) -> int:
     try:
         return os.stat(path).st_size
     except OSError:

@@ -2,7 +2,7 @@
 
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from lun.data.images.colours import eight_bits
 from lun.data.images.decode import decode, opened, to_bytes, upright
-from lun.data.index.listing import Tree, composed, leads_out
+from lun.data.index.listing import Tree, composed, leads_out, stem
 
 MaskKind = Literal["folder", "alpha"]
 
@@ -60,6 +60,24 @@ def mask_file(path: Path, root: Path, follow_links: bool = False) -> Path | None
     files = (folder / (stem + suffix) for folder in folders for stem in stems for suffix in SUFFIXES)
     first = next((file for file in files if file.is_file()), None)
     return None if first is None or (not follow_links and leads_out(first, os.path.realpath(root))) else first
+
+
+def masks_without_pictures(root: Path, names: Iterable[str]) -> list[str]:
+    """Paths of the files below `mask/` that belong to none of the pictures `names`, all of them below the root."""
+    pictures, known = set(), set()
+    for name in names:
+        pictures.add(name)
+        inside = name.split("/")
+        own = composed(stem(inside.pop()))
+        known |= {("/".join(inside), own), ("/".join(inside[1:]), own)}
+    found = (path.relative_to(root / FOLDER) for path in sorted((root / FOLDER).rglob("*")) if path.is_file())
+    return [
+        f"{FOLDER}/{path.as_posix()}"
+        for path in found
+        if path.suffix.lower() in SUFFIXES
+        and (path.parent.as_posix().removeprefix("."), composed(stem(path.name))) not in known
+        and f"{FOLDER}/{path.as_posix()}" not in pictures
+    ]
 
 
 def _alpha(path: str | os.PathLike[str]) -> Image.Image | None:

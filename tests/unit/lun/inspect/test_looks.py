@@ -7,7 +7,8 @@ import pytest
 from PIL import Image, ImageFilter
 
 from lun.data.local import Local
-from lun.inspect.looks import beyond_copies, difference_hash, kinds_of, looks_of, near
+from lun.inspect.looks import beyond_copies, kinds_of, looks_of
+from lun.inspect.prints import difference_hash
 from lun.inspect.view import DatasetView
 
 
@@ -66,12 +67,6 @@ def test_empty_pages_are_not_alike(tmp_path):
     (tmp_path / "b.png").write_bytes(io.BytesIO().getvalue())
     assert difference_hash(tmp_path / "a.png") is None
     assert difference_hash(tmp_path / "b.png") is None
-
-
-def test_groups_are_chained_over_near_neighbours():
-    hashes = np.array([0, 0b11111, 0b1111111111, 1 << 63, 2**64 - 1], np.uint64)
-    assert near(hashes) == [[0, 1, 2, 3]]
-    assert near(np.zeros(0, np.uint64)) == []
 
 
 def test_files_of_the_same_bytes_are_told_as_copies_alone():
