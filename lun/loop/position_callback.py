@@ -8,6 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import nn
 from torch.optim import Optimizer
 
+from lun.loop.advance_internals import quicken
 from lun.loop.contract import data_of, model_of, step_of
 from lun.loop.lightning_internals import micro_batches, restore_loop_counters
 
@@ -62,6 +63,7 @@ class FollowPosition(Callback):
         restore_loop_counters(
             trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps
         )
+        quicken(trainer)
         self.dirty = False
         self._running = running_statistics(pl_module)
         if 0 <= trainer.max_steps <= step:
