@@ -17,7 +17,7 @@ from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.losses_by_set import LossesBySet
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
-from ldm.models.pixels import in_numbers
+from ldm.models.pixels import for_device, in_numbers
 from ldm.models.run_context import RunContext
 from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
@@ -28,8 +28,6 @@ from ldm.training.schedule import with_horizon
 from ldm.util import Recipe, instantiate_from_config
 
 EMA_PREFIX = "model_ema."
-ON_HOST = ("slot", "ucg_rate", "timesteps", "original_size", "crop", "target_size")
-"""Of a batch: what the host makes keyed draws and conditions of."""
 LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
@@ -153,11 +151,10 @@ class TrainedModel(TellsSteps):
     # Steps
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """All but `ON_HOST`: a device that is asked for them makes the host wait for all that it was given to do."""
-        here = {name: batch[name] for name in ON_HOST if name in batch} if isinstance(batch, dict) else {}
-        rest = {name: value for name, value in batch.items() if name not in here} if here else batch
-        moved = super().transfer_batch_to_device(rest, device, dataloader_idx)
-        return {**moved, **here} if here else moved
+        """A batch with what its device needs of it there, and the rest where it was."""
+        if not isinstance(batch, dict):
+            return super().transfer_batch_to_device(batch, device, dataloader_idx)
+        return {**batch, **super().transfer_batch_to_device(for_device(batch), device, dataloader_idx)}
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """The batch on the device, where the bytes of its pictures and masks become numbers."""

@@ -1,10 +1,22 @@
-"""Pictures and masks as the bytes in which they travel to the device, and as the numbers that networks see."""
+"""What of a batch travels to the device; pictures and masks as the bytes that do, and as numbers that networks see."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+
+ON_HOST = ("slot", "ucg_rate", "timesteps", "original_size", "crop", "target_size")
+"""Of a batch: what the host makes keyed draws and conditions of. A device that is asked for it makes the host wait."""
+
+
+def for_device(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a batch its device needs: no captions either, in which Lightning would look for tensors one by one."""
+    return {name: value for name, value in batch.items() if name not in ON_HOST and not _is_text(value)}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def centred(pictures: Tensor) -> Tensor:

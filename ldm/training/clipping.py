@@ -48,6 +48,8 @@ class KnownNorm:
 
     def reaches(self, limit: float) -> bool:
         """Whether `torch.nn.utils.clip_grad_norm_` would multiply by anything but 1; it does that for norms within."""
+        if 1.02 * self.value + 1e-5 < limit:  # whatever the rounding
+            return False
         norm = torch.tensor(self.value, dtype=self.norm.dtype, device="cpu")
         return not bool(limit / (norm + 1e-6) >= 1)
 

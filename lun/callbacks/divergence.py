@@ -4,6 +4,7 @@ import logging
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any
 
 import torch
@@ -90,14 +91,16 @@ class Divergence(Callback):
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         scale = scaler.get_scale() if scaler is not None else 1.0
         losses, self._losses = self._losses, []
-        gradients = [_held(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        whole = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        gradients = [one if type(one) is Tensor else _held(one) for one in whole]
         measured = measure(step_of(pl_module) + 1, losses, gradients, scale)
         course = self._courses.setdefault(id(optimizer), Course())
         if not self._agreement.largest(int(not sound(measured, gradients))):
             course.taken.append(measured)
             course.left_out = 0
             self._stepped_after = step_of(pl_module)
-            if self._last_to_look and gradients and not any(map(_is_spread, optimizer.param_groups)):
+            spread = any(map(is_not, whole, gradients))  # over ranks, each of which knows the norm of its part alone
+            if self._last_to_look and gradients and not spread:
                 model_of(pl_module).known_norm = KnownNorm(optimizer, measured.total, measured.norm)
             return
         if scaler is not None:
@@ -126,11 +129,6 @@ def measure(step: int, losses: list[Tensor], gradients: list[Tensor], scale: flo
     device = numbers[0].device
     *scaled, total = torch.stack([number.to(device) for number in numbers]).tolist()
     return StepMeasurements(step, [loss / scale for loss in scaled], total, norm)
-
-
-def _is_spread(group: dict[str, Any]) -> bool:
-    """Whether gradients lie on several ranks, each of which knows the norm of its part alone."""
-    return any(hasattr(one.grad, "to_local") for one in group["params"])
 
 
 def _held(gradient: Any) -> Tensor:

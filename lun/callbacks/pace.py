@@ -42,6 +42,8 @@ class Stopwatch:
 
     def _ended(self, action_name: str) -> float:
         """Seconds since this action began; those within it end with it, and one that nobody saw begin took none."""
+        if self.open and self.open[-1][0] == action_name:
+            return perf_counter() - self.open.pop()[1]
         places = [place for place, (name, _) in enumerate(self.open) if name == action_name]
         if not places:
             return 0.0

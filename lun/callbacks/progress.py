@@ -33,19 +33,27 @@ class Smooth:
 
     def __init__(self, keep: float) -> None:
         self.keep = keep
-        self._sum: Any = 0.0
+        self._sum = 0.0
         self._weight = 0.0
+        self._unread: list[Tensor] = []
 
-    def add(self, value: Any, times: int = 1) -> None:
-        """Take in a number, or a tensor without waiting for it, as if it came `times` times."""
+    def add(self, value: float, times: int = 1) -> None:
+        """Take in a number as if it came `times` times."""
         keep = self.keep**times
         self._sum = keep * self._sum + (1 - keep) * value
         self._weight = keep * self._weight + (1 - keep)
 
+    def add_later(self, value: Tensor) -> None:
+        """Take in a scalar without waiting for its device, or asking it for anything, until the average is read."""
+        self._unread.append(value)
+
     @property
     def value(self) -> float | None:
-        """The average; for a tensor this waits for the device."""
-        return float(self._sum) / self._weight if self._weight else None
+        """The average; where scalars are unread this waits for the device, once for all of them."""
+        unread, self._unread = self._unread, []
+        for value in torch.stack([one.float() for one in unread]).tolist() if unread else ():
+            self.add(value)
+        return self._sum / self._weight if self._weight else None
 
 
 class SmoothedProgressBar(TQDMProgressBar):
@@ -117,9 +125,10 @@ class SmoothedProgressBar(TQDMProgressBar):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         loss = _loss(outputs)
-        if loss is not None:
+        if loss is not None and self._wanted:
             # Lightning hands over the loss divided by the micro-batches of a window.
-            self.loss.add(loss * trainer.accumulate_grad_batches if pl_module.automatic_optimization else loss)
+            parts = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
+            self.loss.add_later(loss if parts == 1 else loss * parts)
         if self._due(pl_module.position.step):
             self._show(trainer, pl_module)
 

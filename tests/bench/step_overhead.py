@@ -122,7 +122,7 @@ class Turns:
     def row(self, name: str) -> tuple[float, float]:
         """Microseconds a step: wall of the quietest quartile, median of CPU."""
         wall, cpu = zip(*self.taken[name][1:], strict=True)
-        return 1e6 * quantiles(wall, n=8)[0], 1e6 * median(cpu)
+        return 1e6 * quantiles(wall)[0], 1e6 * median(cpu)
 
 
 TURNS = Turns([], 0, 1)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ldm.models.base import TrainedModel
+from ldm.models.pixels import for_device
 
 
 class Recorder:
@@ -95,6 +96,7 @@ def test_an_average_of_joined_weights_goes_back_into_each_of_them() -> None:
 def test_what_the_host_draws_by_stays_on_the_host() -> None:
     batch = {"image": torch.zeros(2, 4, 4, 3), "weight": torch.ones(2), "slot": torch.tensor([3, 4])}
     batch |= {"crop": torch.zeros(2, 2), "caption": ["a", "b"]}
+    assert for_device(batch).keys() == {"image", "weight"}
     moved = TrainedModel().transfer_batch_to_device(batch, torch.device("meta"), 0)
     devices = {name: value.device.type for name, value in moved.items() if isinstance(value, torch.Tensor)}
     assert devices == {"image": "meta", "weight": "meta", "slot": "cpu", "crop": "cpu"}

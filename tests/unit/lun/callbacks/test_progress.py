@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from lightning.pytorch.profilers import PassThroughProfiler
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lun.callbacks import progress
 from lun.callbacks.progress import Smooth, SmoothedProgressBar, validation_loss
@@ -75,6 +76,25 @@ def test_adding_a_value_many_times_at_once_is_adding_it_many_times():
     for _ in range(5):
         often.add(2.0)
     assert once.value == pytest.approx(often.value)
+
+
+def test_a_scalar_is_left_alone_until_the_average_is_read():
+    class Counts(TorchDispatchMode):
+        operations = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.operations += 1
+            return func(*args, **(kwargs or {}))
+
+    now, later = Smooth(0.9), Smooth(0.9)
+    losses = [torch.tensor(value) for value in (1.0, 2.0, 4.0)]
+    with Counts() as counts:
+        for loss in losses:
+            later.add_later(loss)
+    assert counts.operations == 0
+    for loss in losses:
+        now.add(float(loss))
+    assert later.value == now.value == later.value
 
 
 def test_the_loss_is_that_of_whole_windows(trainer, module):

@@ -147,3 +147,17 @@ def test_a_callback_that_comes_later_is_called_from_then_on(training) -> None:
 
     training(4, Adds()).fit()
     assert [call[1] for call in told.calls].count("on_train_batch_start") == 2
+
+
+def test_gradients_that_a_model_has_freed_are_not_zeroed_again(training, tiny_module, monkeypatch) -> None:
+    class Frees(tiny_module):
+        def optimizer_step(self, *args: Any, **named: Any) -> None:
+            super().optimizer_step(*args, **named)
+            self.net.zero_grad()
+
+    zeroed: list[int] = []
+    monkeypatch.setattr(torch.optim.Optimizer, "zero_grad", lambda self, set_to_none=True: zeroed.append(1))
+    training(3, module=Frees()).fit()
+    assert zeroed == []
+    training(3).fit()
+    assert zeroed == [1, 1]  # nothing is there to be zeroed before the first step
