@@ -1,7 +1,7 @@
 """`${a.b}` in a merged configuration: each is replaced by the setting that it names."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -31,16 +31,20 @@ def resolved(config: dict[str, Any], positions: Mapping[Path, str]) -> tuple[dic
         what = f"an interpolation cannot be read: {_first_line(error)}"
         return config, {(): Fault("CFG06", what, fix=r"write \${ for text that is no reference")}
     faults = {path: fault for path, text in places if (fault := _fault(tree, path, text, positions))}
-    without = deepcopy(config)
-    for path in faults:
-        _put(without, path, None)
-    plain = OmegaConf.to_container(OmegaConf.create(without), resolve=True)
+    plain = OmegaConf.to_container(_without(config, faults) if faults else tree, resolve=True)
     assert isinstance(plain, dict)
     result = {str(key): value for key, value in plain.items()}
     for path, text in places:
         if path in faults:
             _put(result, path, text)
     return result, faults
+
+
+def _without(config: dict[str, Any], places: Iterable[Path]) -> Any:
+    kept = deepcopy(config)
+    for path in places:
+        _put(kept, path, None)
+    return OmegaConf.create(kept)
 
 
 def refuse_bomb(config: dict[str, Any], places: list[tuple[Path, str]]) -> None:
