@@ -102,6 +102,9 @@ class FullDataset(Protocol):
     def further_captions(self, index: int) -> Mapping[str, str]:
         """`caption_2` and `caption_3` of an example, for those from a cache"""
 
+    def caption_count(self, index: int) -> int:
+        """how many captions of an example there are to draw from"""
+
     def settled_captions(self, index: int) -> Sequence[Caption]:
         """the captions of an example that come up word for word time and again"""
 
@@ -183,12 +186,9 @@ class DatasetAccess:
 
     def read(self, index: int, draws: Draws, size: Size | None = None) -> Mapping[str, Any]:
         """Example number `index` as `draws` decide, cut to `size` (width, height) where one is given."""
-        if not self.draws_itself:
-            example: Mapping[str, Any] = self.dataset[index]
-        elif size is None:
-            example = self.dataset.example(index, draws)
-        else:
-            example = self.dataset.example(index, draws, size=size)
+        cut = {} if size is None else {"size": size}
+        example: Mapping[str, Any]
+        example = self.dataset.example(index, draws, **cut) if self.draws_itself else self.dataset[index]
         return example
 
     def sizes(self) -> np.ndarray:

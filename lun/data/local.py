@@ -42,9 +42,9 @@ class Local(PreparedPictures):
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
     default_caption       text for images without a caption; None leaves those images out
     allow_empty_captions  keep images without a caption, with an empty one
-    caption_per_encoder   tell the second and third text encoder of a model (SDXL, SD 3) captions of their own, as they
-                          are written: `caption_2` and `caption_3` of descriptions, or files `NAME.txt2` and `NAME.txt3`
-                          beside `NAME.txt`; where there is none, an encoder is told the caption
+    caption_per_encoder   tell the second and third text encoder of a model (SDXL, SD 3) captions of their own, with
+                          trigger words, prefix and suffix: `caption_2` and `caption_3` of descriptions, or files
+                          `NAME.txt2` and `NAME.txt3` beside `NAME.txt`; without one, an encoder is told the caption
     follow_links          read what links out of `data_root` lead to as well
     pictures              what becomes of the pixels: settings of `lun.data.images.preparation.Preparation`
 
@@ -93,7 +93,8 @@ class Local(PreparedPictures):
         self.rows = self.selection.rows
         """the rows of `table` that are examples, in their order"""
         described = metadata_params is not None
-        self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "")
+        self.captions = SelectedCaptions(self.selection, self.rules, described, default_caption or "", follow_links)
+        self.captions.require_files(self.rows)
         self.captions.require_tags(self.rows)
         self.compose = self.captions.maker.compose
         self.caption_per_encoder = caption_per_encoder
@@ -153,6 +154,10 @@ class Local(PreparedPictures):
         """{`caption_2`, `caption_3`: caption of example `index` for the second, the third text encoder}, as far as it
         has any of its own."""
         return self.captions.further(int(self.rows[index])) if self.caption_per_encoder else {}
+
+    def caption_count(self, index: int) -> int:
+        """How many captions example `index` has, one of which is drawn at each access."""
+        return self.captions.count(int(self.rows[index]))
 
     @property
     def captions_settled(self) -> bool:

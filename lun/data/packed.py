@@ -118,6 +118,11 @@ class PackedSet(PreparedPictures):
     def _further(self, sample: StoredSample) -> dict[str, str]:
         return self.captions.further(sample.record) if self.caption_per_encoder else {}
 
+    def caption_count(self, index: int) -> int:
+        """How many captions example `index` has, one of which is drawn at each access."""
+        sample = self.samples[index]
+        return self.captions.maker.count(self.captions.written(sample.record, sample.picture.name))
+
     @property
     def captions_settled(self) -> bool:
         """Whether every access to an example gives one of its `settled_captions`."""

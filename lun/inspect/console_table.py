@@ -58,8 +58,13 @@ def _captions(facts: DatasetFacts) -> str:
     )
     return (
         f"{facts.length_in}: median {facts.median_length}, max {facts.longest}{cut}"
-        f" · empty: {facts.empty:,} · identical: {facts.identical:,}"
+        f" · empty: {facts.empty:,} · identical: {facts.identical:,}{_choices(facts)}"
     )
+
+
+def _choices(facts: DatasetFacts) -> str:
+    """How many pictures have several captions, where any has."""
+    return "".join(f" · {count} to draw from: {pictures:,}" for count, pictures in facts.choices.items() if count > 1)
 
 
 def _care(facts: DatasetFacts) -> list[str]:

@@ -62,6 +62,7 @@ class DatasetFacts:
     duplicates: list[list[str]]
     near_duplicates: list[list[str]]
     captions: int
+    choices: dict[int, int]
     empty: int
     identical: int
     length_in: str
@@ -93,8 +94,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
     waterfall = data.waterfall
     captions = data.captions(given.seed, CAPTIONS_READ)
     count_tokens = given.token_counter()
-    lengths = [count_tokens(text) if count_tokens else len(text.split()) for text in captions]
-    counted = np.array(lengths or [0])
+    counted = np.array([count_tokens(text) if count_tokens else len(text.split()) for text in captions] or [0])
     tag_rows = tagged(data.tags(), captions)
     tags, unreadable = tag_rows.counts(), _unreadable(data, sizes)
     shapes = sound if len(sound) else np.ones((1, 2), np.int64)
@@ -122,6 +122,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
         duplicates=copies or looks.copies,
         near_duplicates=beyond_copies(looks.alike, copies or looks.copies),
         captions=len(captions),
+        choices=dict(sorted(data.choices(CAPTIONS_READ).items())),
         empty=sum(not text.strip() for text in captions),
         identical=len(captions) - len(set(captions)),
         length_in="tokens" if count_tokens else "words",

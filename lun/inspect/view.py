@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,14 @@ class DatasetView:
             return [self.dataset.caption(index, Draws(seed, index)) for index in range(0, len(self), step)]
         few = self.spread(min(most, READ_AT_MOST))
         return [str(self.example(index, Draws(seed, index))["caption"]) for index in few]
+
+    def choices(self, most: int) -> Counter[int]:
+        """How many of so many examples, spread evenly, have one caption to draw from, two, ..."""
+        found: Counter[int] = Counter()
+        for index in self.spread(most) if self.access.has("caption_count") else ():
+            with suppress(Fault):  # one that cannot be read is listed elsewhere
+                found[self.dataset.caption_count(index)] += 1
+        return found
 
     @property
     def captions_drawn_anew(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lun.migrate.foreign import Found, Taken, share_by_weight
+from lun.migrate.foreign import Found, Taken, caption_files, share_by_weight
 
 HARMLESS = ("cache_latents", "cache_latents_to_disk", "type", "num_workers", "prefetch_factor", "buckets")
 
@@ -40,7 +40,8 @@ def _dataset(found: Found, taken: Taken, trigger: str) -> str:
             "shuffle_tag_p": 1.0 if shuffles else None,
             "tag_dropout_p": drops,
             "keep_tags": keep if shuffles or drops else None,
-            "prefix": f"{trigger}, " if trigger else None,
+            "trigger": trigger,
+            "files": caption_files(taken.text("caption_ext")),
         },
     }
     resolution = taken("resolution", 512)
@@ -49,8 +50,6 @@ def _dataset(found: Found, taken: Taken, trigger: str) -> str:
     said = {"loss_weight": None if loss == 1 else loss, "repeats": None if repeats == 1 else repeats}
     kind = "prior" if taken("prior_reg") else "class" if taken("is_reg") else None
     name = found.add(root, params, sides, square=False, **said, kind=kind, ucg_rate=rate or None)
-    if str(taken("caption_ext", "txt")).lstrip(".") not in ("txt", "caption"):
-        found.unread.append(f"{taken.where}.caption_ext: {taken('caption_ext')!r}; .txt and .caption are read")
     found.unread += taken.left(*HARMLESS)
     return name
 

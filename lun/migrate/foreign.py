@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ldm.errors import Fault
+from lun.data.index.listing import CAPTION_EXTENSIONS
 
 LOCAL = "lun.data.local.Local"
 
@@ -93,6 +94,12 @@ class Found:
         if in_buckets:
             params["buckets"] = {**self.buckets, "resolutions": sides or [512]}
         return {"data": {"params": params}}
+
+
+def caption_files(ending: str) -> list[str] | None:
+    """`captions.files` for an ending that is not read without being told."""
+    plain = ending.lstrip(".").lower()
+    return None if plain in ("", *CAPTION_EXTENSIONS) else [plain]
 
 
 def share_by_weight(found: Found, regular: Sequence[str], regularising: Sequence[str]) -> None:

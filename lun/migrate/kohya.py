@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from lun.migrate.foreign import Found, Taken, share_by_weight
+from lun.migrate.foreign import Found, Taken, caption_files, share_by_weight
 
-HARMLESS = ("subsets", "enable_bucket", "bucket_no_upscale", "caption_extension")
+HARMLESS = ("subsets", "enable_bucket", "bucket_no_upscale")
 
 
 def read(content: Mapping[str, Any]) -> Found:
@@ -59,10 +59,6 @@ def _subset(found: Found, taken: Taken) -> str:
     rate = taken.number("caption_dropout_rate")
     said = {"repeats": None if repeats == 1 else repeats, "kind": "class" if regularising else None}
     name = found.add(root, params, [round(side) for side in sides], square, **said, ucg_rate=rate or None)
-    if str(taken("caption_extension", ".txt")) not in (".txt", ".caption"):
-        found.unread.append(
-            f"{taken.where}.caption_extension: {taken('caption_extension')!r}; .txt and .caption are read"
-        )
     found.unread += taken.left(*HARMLESS)
     return name
 
@@ -80,6 +76,7 @@ def _captions(found: Found, taken: Taken) -> dict[str, Any]:
         "keep_separator": fence,
         "tag_dropout_p": drops,
         **_warm_up(found, taken),
+        "files": caption_files(taken.text("caption_extension")),
         "prefix": taken.text("caption_prefix"),
         "suffix": taken.text("caption_suffix"),
         "wildcards": wildcards,

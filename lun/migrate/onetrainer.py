@@ -62,6 +62,7 @@ def _captions(found: Found, text: Taken) -> dict[str, Any]:
     chance, separator = text.number("tag_dropout_probability"), str(text("tag_delimiter", ","))
     keep = int(text.number("keep_tags_count"))
     return {
+        "several_captions": source == "sample",  # each line of a text file is a prompt of its own there
         "split_tags": separator if shuffles or drops else None,
         "shuffle_tag_p": 1.0 if shuffles else None,
         "tag_dropout_p": chance if drops else None,

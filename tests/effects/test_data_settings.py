@@ -75,6 +75,8 @@ RULES: Mapping[str, Any] = {
     "replacements": {"artist:": "by "},
     "tag_separator": " | ",
     "final_tag_separator": True,
+    "trigger": "sks",
+    "files": ["txt", "caption2"],
     "prefix": "x ",
     "suffix": " y",
     "consider_every_nth": 2,
@@ -104,6 +106,7 @@ OF_TEXT = (
     "several_captions",
     "caption_separator",
     "wildcards",
+    "files",
     "default_caption",
     "allow_empty_captions",
 )
@@ -151,6 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         picture(root / f"{number}.png", number)
         if number:
             (root / f"{number}.txt").write_text(f"solo, {{red|grey}} fox, number {number}\nA fox.\n")
+    (root / "1.caption2").write_text("another, caption")
     return root
 
 

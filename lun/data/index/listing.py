@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from ldm.errors import Fault
 EXTENSIONS = ("png", "jpg", "jpeg", "bmp", "webp", "avif", "tif", "tiff", "gif")
 
 CAPTION_EXTENSIONS = ("txt", "caption")
-"""The first wins where a picture has both."""
+"""Endings of caption files; the first wins where a picture has both."""
 
 CAPTION_FOLDER = {"img": "txt", "images": "captions"}
 """Folder for images -> the folder beside it for their captions."""
@@ -77,10 +77,12 @@ def leads_out(path: str | os.PathLike[str], real_root: str) -> bool:
     return real != real_root and not real.startswith(real_root.rstrip(os.sep) + os.sep)
 
 
-def listing(folder: str | os.PathLike[str], real_root: str | None = None) -> Listing:
+def listing(
+    folder: str | os.PathLike[str], real_root: str | None = None, endings: Sequence[str] = CAPTION_EXTENSIONS
+) -> Listing:
     """The names in `folder`, images and folders sorted; opens no file. Raises OSError if it cannot be listed.
 
-    With `real_root`, links that lead out of that folder are unread.
+    With `real_root`, links that lead out of that folder are unread. `endings` are those of captions, the first wins.
     """
     result = Listing()
     with os.scandir(folder) as entries:
@@ -90,7 +92,7 @@ def listing(folder: str | os.PathLike[str], real_root: str | None = None) -> Lis
             elif reason := _unread(entry, real_root):
                 result.unread.append((entry.name, reason))
             else:
-                _sort_in(result, entry)
+                _sort_in(result, entry, endings)
     result.images.sort()
     result.folders.sort()
     return result
@@ -112,12 +114,20 @@ class Tree:
 
     follow_links  whether links may lead out of it
     masked        whether `mask/` holds masks in any case; else it does if all its names are those of pictures
+    endings       of caption files
     """
 
     MASKS = "mask"
 
-    def __init__(self, root: Path, follow_links: bool = False, masked: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        follow_links: bool = False,
+        masked: bool = False,
+        endings: Sequence[str] = CAPTION_EXTENSIONS,
+    ) -> None:
         self.root = root
+        self.endings = endings
         self.real_root = None if follow_links else os.path.realpath(root)
         self._listed: dict[str, Listing] = {}
         self.masks = self.MASKS in self[""].folders and (masked or self._holds_masks())
@@ -128,7 +138,7 @@ class Tree:
         """What lies in `folder`, '' being the root. Raises `Fault` DAT01 if it cannot be listed."""
         if folder not in self._listed:
             try:
-                self._listed[folder] = listing(os.path.join(self.root, folder), self.real_root)
+                self._listed[folder] = listing(os.path.join(self.root, folder), self.real_root, self.endings)
             except OSError as error:
                 where = self.root / folder
                 raise Fault(
@@ -176,7 +186,7 @@ def _stems(inside: Listing) -> set[str]:
     return {composed(stem(image)) for image in inside.images}
 
 
-def _sort_in(result: Listing, entry: os.DirEntry[str]) -> None:
+def _sort_in(result: Listing, entry: os.DirEntry[str], endings: Sequence[str]) -> None:
     name = entry.name
     if entry.is_dir():
         result.folders.append(name)
@@ -184,9 +194,10 @@ def _sort_in(result: Listing, entry: os.DirEntry[str]) -> None:
     kind = extension(name)
     if kind in EXTENSIONS:
         result.images.append(name)
-    elif kind in CAPTION_EXTENSIONS:
+    elif kind in endings:
         own = composed(stem(name))
-        if kind == CAPTION_EXTENSIONS[0] or own not in result.captions:
+        before = result.captions.get(own)
+        if before is None or endings.index(kind) < endings.index(extension(before)):
             result.captions[own] = name
     else:
         result.others["." + kind if kind else "without extension"] += 1

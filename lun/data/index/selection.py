@@ -14,7 +14,7 @@ from typing import Any, Literal, Required, TypedDict
 import numpy as np
 
 from ldm.errors import Fault
-from lun.data.index.listing import stem
+from lun.data.index.listing import CAPTION_EXTENSIONS, stem
 from lun.data.index.missing_data import Unusable, no_captions, none_left, tell_left_out
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.index.store import path_keys
@@ -87,7 +87,9 @@ def select(data_root: str, choice: SelectionCriteria) -> Selection:
     """
     root = Path(data_root).expanduser()
     read = CaptionReader(several=True) if choice.described else None
-    contents = read_layout(root, choice.layout, Asked(read, choice.described, choice.follow_links, choice.masked))
+    endings = choice.rules.get("files", CAPTION_EXTENSIONS)
+    asked = Asked(read, choice.described, choice.follow_links, choice.masked, endings)
+    contents = read_layout(root, choice.layout, asked)
     plain = contents.layout in ("flat", "sidecar", "kohya")
     tags_from_text = choice.speaks_of_tags and (plain or not len(contents.table.tags.values))
     table = as_on_disk(root, contents.table) if contents.paths_from_metadata else contents.table

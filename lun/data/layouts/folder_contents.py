@@ -1,10 +1,11 @@
 """What a layout's reader returns, and what it may be asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from lun.data.index.listing import CAPTION_EXTENSIONS
 from lun.data.metadata.picture_table import Table
 
 LayoutName = Literal["flat", "sidecar", "kohya", "imagefolder", "board", "jsonl", "kohya-json", "parquet"]
@@ -43,3 +44,5 @@ class Asked:
     """links may lead out of the folder"""
     masked: bool = False
     """masks are asked for, so that `mask/` holds no pictures"""
+    endings: Sequence[str] = CAPTION_EXTENSIONS
+    """of caption files"""

@@ -13,6 +13,7 @@ from ldm.plain import parse_json
 from lun.data.index.dir_handle import open_file
 from lun.data.index.listing import EXTENSIONS, Tree, composed, extension, joined, stem
 from lun.data.layouts.folder_contents import FolderContents
+from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.description import inside
 from lun.data.metadata.picture_table import Table
 from lun.data.metadata.table_builder import NO_PATH, NO_WORDS, OUTSIDE, SOUND, UNREADABLE, Rows
@@ -66,9 +67,15 @@ def _entries(path: Path) -> dict[str, Any]:
 
 
 def _caption(entry: Mapping[str, Any]) -> str:
-    tags = entry.get("tags")
-    parts = (entry.get("caption"), ", ".join(map(str, tags)) if isinstance(tags, list) else tags)
-    return ", ".join(part.strip() for part in parts if isinstance(part, str) and part.strip())
+    """`caption, tags` as kohya joins them; of several captions each with the tags, one to a line."""
+    tags, given = entry.get("tags"), entry.get("caption")
+    after = ", ".join(map(str, tags)) if isinstance(tags, list) else tags
+    captions = [text for text in given if isinstance(text, str)] if isinstance(given, list) else [given]
+    made = [
+        ", ".join(part.strip() for part in (caption, after) if isinstance(part, str) and part.strip())
+        for caption in captions or [None]
+    ]
+    return "\n".join(map(one_line, made)) if len(made) > 1 else made[0]
 
 
 def _by_stem(tree: Tree) -> dict[str, str]:

@@ -49,7 +49,7 @@ def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> FolderCo
     Raises `Fault` DAT01 (no such folder), DAT02 and DAT03 (nothing of that kind in it), DEP01 (no pyarrow).
     """
     check_folder(root)
-    tree = Tree(root, asked.follow_links, asked.masked)
+    tree = Tree(root, asked.follow_links, asked.masked, asked.endings)
     contents = _READERS[forced](tree, asked) if forced else _recognised(tree, asked)
     if contents is None and forced:
         raise Fault(

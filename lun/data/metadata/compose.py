@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from ldm.diffusion.draws import Draws
 
 WHOLE = "||"
 """Stands at both ends of every tag while replacements are made, so that `||tag||` means a whole tag."""
+
+PLACE = "[trigger]"
+"""Stands in a text where the trigger words are to be."""
 
 TAG_RULES = frozenset(
     {
@@ -70,6 +74,8 @@ class Composer:
         self.final = bool(params.get("final_tag_separator"))
         self.prefix = params.get("prefix", "")
         self.suffix = params.get("suffix", "")
+        self.trigger: str = params.get("trigger", "")
+        self.has_trigger = re.compile(rf"(?<!\w){re.escape(self.trigger)}(?!\w)").search if self.trigger else None
 
     @property
     def draws(self) -> bool:
@@ -90,7 +96,15 @@ class Composer:
         words = self._chosen(bool(tags), bool(text), draws)
         parts = {"tags": lambda: self.of_tags(tags, draws), "text": lambda: text}
         texts = [part for part in (parts[word]() for word in words.split("+")) if part]
-        return self.prefix + self.separator.join(texts) + self.suffix
+        return self.framed(self.separator.join(texts))
+
+    def framed(self, text: str) -> str:
+        """`text` with what stands around every caption, and the trigger words in it."""
+        if self.has_trigger:
+            text = text.replace(PLACE, self.trigger)
+            if not self.has_trigger(text):
+                text = self.separator.join(filter(None, (self.trigger, text)))
+        return self.prefix + text + self.suffix
 
     def _chosen(self, has_tags: bool, has_text: bool, draws: Draws | None) -> str:
         """What the caption is made of: what was asked for, as far as the picture has it."""
@@ -120,7 +134,8 @@ class Composer:
         return tags[: self.warmup_min + step * (len(tags) - self.warmup_min) // self.warmup_steps]
 
     def _wanted(self, tag: str) -> bool:
-        return tag not in self.unwanted and not tag.startswith(self.unwanted_prefixes)
+        goes_first = bool(self.trigger) and tag in (PLACE, self.trigger)
+        return not goes_first and tag not in self.unwanted and not tag.startswith(self.unwanted_prefixes)
 
     def _parts(self, tags: list[str]) -> tuple[list[str], list[str], list[str]]:
         """What stays at the beginning, what may move and be dropped, what stays at the end."""

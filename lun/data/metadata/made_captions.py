@@ -6,6 +6,7 @@ from typing import Any
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
+from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.compose import Composer, one_of, split_tags
 from lun.data.metadata.wildcards import with_choices
 
@@ -47,6 +48,14 @@ class CaptionMaker:
         if self.compose.always_draws:
             return []
         return list(dict.fromkeys(self._of(written, line, None) for line in self._lines(written.text)))
+
+    def further(self, text: str) -> str:
+        """A caption for one of several text encoders: as it is written, with what stands around every caption."""
+        return "" if self.compose.skip else self.compose.framed(one_line(text))
+
+    def count(self, written: WrittenText) -> int:
+        """How many captions there are to choose from."""
+        return len(self._lines(written.text))
 
     def tags_of_text(self, text: str) -> list[str]:
         """The tags that a text lists, all its lines together."""

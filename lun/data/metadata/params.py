@@ -22,6 +22,8 @@ class CaptionParams(TypedDict, total=False):
     """what captions are made of; `either` draws one"""
     text_p: float | None
     """with `either`: the chance of the text, 0.5"""
+    files: list[str] | None
+    """endings of caption files, such as `[txt, caption2]`: where a picture has several, a caption of one is drawn"""
     several_captions: bool | None
     """each line of a caption file is a caption of its own, one of which is drawn"""
     caption_separator: str | None
@@ -60,6 +62,8 @@ class CaptionParams(TypedDict, total=False):
     """what stands between tags of a caption, `, `"""
     final_tag_separator: bool | None
     """one more separator at the end"""
+    trigger: str | None
+    """words that call a subject up: in the place of `[trigger]` in a text, else first unless it has them"""
     prefix: str | None
     """text before every caption"""
     suffix: str | None
@@ -161,8 +165,18 @@ def _check_value(key: str, value: Any, where: str) -> None:
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes probabilities, 0 to 1")
     if key in _LEAST and value < _LEAST[key]:
         raise Fault("CFG08", f"{where} cannot be {value!r}", why=f"it takes a number from {_LEAST[key]} on")
+    if key == "files":
+        _check_endings(value, where)
     if key == "aspect_range" and (len(value) != 2 or not 0 < value[0] <= value[1]):
         raise Fault("CFG08", f"{where} cannot be {value!r}", why="it takes [least, most] width / height")
+
+
+def _check_endings(endings: Any, where: str) -> None:
+    pictures = ("png", "jpg", "jpeg", "bmp", "webp", "avif", "tif", "tiff", "gif")
+    sound = [one for one in endings if isinstance(one, str) and one.isidentifier() and one.islower()]
+    if not endings or len(set(sound)) < len(endings) or set(sound) & set(pictures):
+        why = "it takes endings of text files in small letters without a dot, each once: [txt, caption2]"
+        raise Fault("CFG08", f"{where} cannot be {endings!r}", why=why)
 
 
 def merged_rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -172,4 +186,7 @@ def merged_rules(metadata: Mapping[str, Any] | None, captions: Mapping[str, Any]
         if merged.get(key, value) != value:
             raise Fault("CFG08", f"{key} stands in metadata_params and in captions", why="with different values")
         merged[key] = value
+    if "files" in merged and metadata is not None:
+        why = "descriptions have their captions in themselves, as a list where there are several"
+        raise Fault("CFG08", "captions.files has no effect beside metadata_params", why=why, fix="one of both")
     return merged

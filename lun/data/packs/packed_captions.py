@@ -6,7 +6,6 @@ from typing import Any
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
-from lun.data.metadata.caption_files import one_line
 from lun.data.metadata.compose import TAG_RULES
 from lun.data.metadata.description import FURTHER_KEYS
 from lun.data.metadata.made_captions import CaptionMaker, WrittenText
@@ -24,7 +23,11 @@ class PackedCaptionParams(CaptionParams, total=False):
 
 def caption_rules(captions: PackedCaptionParams | None) -> dict[str, Any]:
     """The settings that are given. Raises `Fault` CFG03 or CFG08."""
-    return checked(captions, PackedCaptionParams, "captions")
+    rules = checked(captions, PackedCaptionParams, "captions")
+    if "files" in rules:
+        fix = "pack the folder with captions.files in its recipe: the set then holds the captions of all"
+        raise Fault("CFG08", "captions.files has no effect on a packed set", where="captions.files", fix=fix)
+    return rules
 
 
 class PackedCaptions:
@@ -61,14 +64,13 @@ class PackedCaptions:
                 raise Fault("DAT04", f"{where} has no caption", where=where, why="none was packed with it", fix=fix)
         return WrittenText(text or "", [*tags, *scored], scored)
 
-    @staticmethod
-    def further(record: Mapping[str, Any]) -> dict[str, str]:
-        """{`caption_2`, `caption_3`: the caption for the second, the third text encoder}, as they are written."""
-        lines = {key: one_line(text) for key in FURTHER_KEYS if isinstance(text := record.get(key), str)}
-        return {key: line for key, line in lines.items() if line}
+    def further(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """{`caption_2`, `caption_3`: the caption for the second, the third text encoder}, framed as every caption."""
+        lines = {key: text for key in FURTHER_KEYS if isinstance(text := record.get(key), str) and text.strip()}
+        return {key: self.maker.further(text) for key, text in lines.items()}
 
     def _text(self, record: Mapping[str, Any]) -> str | None:
-        text = record.get("caption")
-        if not isinstance(text, str):
-            return None
-        return text.replace("\n", " ") if self.lines else text
+        """One caption to a line, of one text or a list of them."""
+        given = record.get("caption")
+        texts = [text for text in (given if isinstance(given, list) else [given]) if isinstance(text, str)]
+        return "\n".join(text.replace("\n", " ") if self.lines else text for text in texts) if texts else None

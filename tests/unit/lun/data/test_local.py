@@ -1,5 +1,6 @@
 """A folder of the user's own: layouts, names, captions, subsets, fingerprint, and what is said when it is wrong."""
 
+import json
 import logging
 import os
 import shutil
@@ -18,6 +19,8 @@ from lun.data.index.listing import EXTENSIONS
 from lun.data.local import Local
 from lun.data.metadata.params import MetadataParams, checked
 from lun.data.overlap import warn_of_overlap
+from lun.data.packed import PackedSet
+from lun.data.packs.packing import Packing, PackSettings
 
 
 def put(root: Path, *names: str) -> Path:
@@ -497,3 +500,94 @@ def test_masks_of_which_there_is_no_folder_are_refused(tmp_path):
 def test_a_rule_that_says_nothing_without_another_is_told(caplog, rules, told):
     checked(rules, MetadataParams, "metadata_params")
     assert (told in caplog.text) if told else not caplog.text
+
+
+def drawn(data: Local | PackedSet, index: int = 0) -> set[str]:
+    return {data.caption(index, Draws(0, slot)) for slot in range(40)}
+
+
+DESCRIBED = {"path": "a.png", "caption": ["one", " two\nlines ", ""], "tags": ["t"]}
+
+
+@pytest.mark.parametrize("form", ["board", "jsonl", "csv", "parquet", "kohya-json", "files", "files, lines"])
+def test_one_of_several_captions_is_drawn_and_all_are_kept(tmp_path, form):
+    put(tmp_path, "a.png")
+    captions = {"words": "text"}
+    wanted = {"one", "two lines"}
+    if form == "board":
+        put_board(tmp_path, {"1": DESCRIBED}, pictures=False)
+    elif form == "jsonl":
+        (tmp_path / "rows.jsonl").write_text(json.dumps(DESCRIBED))
+    elif form == "csv":
+        (tmp_path / "metadata.csv").write_text('file_name,text\na.png,"[""one"", ""two\\nlines""]"\n')
+    elif form == "parquet":
+        arrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+        parquet.write_table(arrow.Table.from_pylist([DESCRIBED]), tmp_path / "rows.parquet")
+    elif form == "kohya-json":
+        (tmp_path / "meta_cap.json").write_text(json.dumps({"a": {**DESCRIBED, "caption": ["one", "two\nlines"]}}))
+        wanted = {"one, t", "two lines, t"}
+    else:
+        (tmp_path / "a.txt").write_text("one")
+        (tmp_path / "a.caption2").write_text("two\nlines")
+        captions = {"files": ["txt", "caption2"]}
+        if "lines" in form:
+            captions["several_captions"] = True
+            wanted = {"one", "two", "lines"}
+    for _ in range(2):  # the second time from the index
+        data = Local(str(tmp_path), captions=captions, size=4)
+        assert drawn(data) == set(data.settled_captions(0)) == wanted
+        assert data.captions_settled and data.caption_count(0) == len(wanted)
+    Packing(data, tmp_path.with_name(f"{tmp_path.name}-packed"), PackSettings()).run()
+    rules = {name: value for name, value in captions.items() if name != "files"}
+    packed = PackedSet(str(tmp_path.with_name(f"{tmp_path.name}-packed")), captions=rules, size=4)
+    assert drawn(packed) == set(packed.settled_captions(0)) == wanted and packed.caption_count(0) == len(wanted)
+    assert packed.caption(0, Draws(0, 5)) == data.caption(0, Draws(0, 5))
+
+
+def test_a_picture_may_have_any_of_the_caption_files(tmp_path):
+    put(tmp_path, "a.png", "a.txt", "b.png", "b.caption2", "c.png", "c.txt", "c.caption2", "d.png")
+    data = Local(str(tmp_path), captions={"files": ["caption2", "txt"]})
+    assert data.names() == ["a.png", "b.png", "c.png"]
+    assert [data.caption_count(index) for index in range(3)] == [1, 1, 2]
+    assert data.settled_captions(2) == ["c.caption2", "c.txt"]
+
+
+def test_a_link_out_of_the_folder_is_no_caption_file_unless_links_are_followed(tmp_path):
+    put(tmp_path / "out", "secret")
+    put(tmp_path / "in", "a.png", "a.txt", "b.png", "b.txt", "b.caption2")
+    (tmp_path / "in/a.caption2").symlink_to(tmp_path / "out/secret")
+    (tmp_path / "in/a.txt2").symlink_to(tmp_path / "out/secret")
+    (tmp_path / "in/b.txt2").write_text("b in full")
+    for follow, expected in ((False, ["a.txt"]), (True, ["a.txt", "secret"])):
+        files = {"captions": {"files": ["txt", "caption2"]}, "caption_per_encoder": True}
+        data = Local(str(tmp_path / "in"), follow_links=follow, **files)
+        assert [data.caption_count(0), "caption_2" in data.further_captions(0)] == [len(expected), follow]
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"captions": {"files": []}}, "captions.files cannot be []"),
+        ({"captions": {"files": [".txt"]}}, "captions.files cannot be ['.txt']"),
+        ({"captions": {"files": ["txt", "txt"]}}, "captions.files cannot be"),
+        ({"captions": {"files": ["png"]}}, "captions.files cannot be"),
+        ({"captions": {"files": ["txt", "caption2"]}, "layout": "sidecar"}, "has a NAME.caption2"),
+        (
+            {"captions": {"files": ["txt"]}, "metadata_params": {}},
+            "captions.files has no effect beside metadata_params",
+        ),
+        ({"captions": {"files": ["txt"]}, "layout": "jsonl"}, "captions.files has no effect on"),
+    ],
+)
+def test_caption_files_that_cannot_be_are_named(tmp_path, params, told):
+    put(tmp_path, "a.png", "a.txt")
+    (tmp_path / "rows.jsonl").write_text('{"path": "a.png", "text": "a"}')
+    found = fault(data_root=str(tmp_path), **params)
+    assert found.id in ("CFG08", "DAT04") and told in found.what and (found.fix or found.why)
+
+
+def test_trigger_words_reach_the_captions_of_every_encoder(tmp_path):
+    put(tmp_path, "a.png", "a.txt")
+    (tmp_path / "a.txt2").write_text("a photo of [trigger]")
+    data = Local(str(tmp_path), caption_per_encoder=True, captions={"trigger": "sks", "suffix": "!"})
+    assert data.settled_captions(0) == [("sks, a.txt!", "a photo of sks!")]

@@ -58,6 +58,7 @@ def test_onetrainers_concepts_become_sets(migrated):
     assert "kind" not in style and prior["kind"] == "prior"
     assert (style["repeats"], style["loss_weight"], style["params"]["flip_p"]) == (2.5, 0.8, 0.5)
     assert style["params"]["captions"] == {
+        "several_captions": True,
         "split_tags": ",",
         "shuffle_tag_p": 1.0,
         "tag_dropout_p": 0.1,
@@ -85,11 +86,11 @@ def test_ai_toolkits_folders_become_sets(migrated):
     params, said = migrated("ai-toolkit.yaml")
     person, reg, kept = params["train"]["sets"].values()
     assert params["batch_size"] == 2 and params["buckets"]["resolutions"] == [512, 768]
-    assert person["params"]["captions"]["prefix"] == "p3r5on, " and person["params"]["flip_p"] == 0.5
+    assert person["params"]["captions"]["trigger"] == "p3r5on" and person["params"]["flip_p"] == 0.5
     assert person["ucg_rate"] == 0.05
     assert (reg["kind"], reg["weight"], reg["loss_weight"], reg["resolutions"]) == ("class", 1, 0.5, [512])
     assert kept["kind"] == "prior" and kept["weight"] + person["weight"] == pytest.approx(1)
-    assert "random_scale: True" in said
+    assert "random_scale: True" in said and kept["params"]["captions"]["files"] == ["caption2"]
 
 
 @pytest.mark.parametrize("name", ["kohya.toml", "onetrainer.json", "simpletuner.json", "ai-toolkit.yaml"])

@@ -183,3 +183,26 @@ def test_a_warm_up_never_takes_a_tag_back_and_draws_nothing(n, least, steps, slo
     assert then[: len(now)] == now or now == [""]
     assert len(made.warmed_up(tags, step)) >= min(n, least)
     assert made(tags, "", Draws(0, slot, steps)) == ", ".join(tags)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a photo of [trigger] on grass", "a photo of sks cat on grass"),
+        ("a photo", "sks cat, a photo"),
+        ("a photo of sks cat", "a photo of sks cat"),
+        ("sks cats", "sks cat, sks cats"),
+        ("", "sks cat"),
+    ],
+)
+def test_trigger_words_stand_where_the_text_has_them_else_first(text, expected):
+    assert caption([], text, trigger="sks cat") == expected
+    assert Composer({"trigger": "sks cat", "prefix": "x ", "suffix": "."}, sorts=True).framed(text) == f"x {expected}."
+
+
+@given(slot=st.integers(0, 10**6), own=st.sampled_from(["", "[trigger]", "sks"]))
+def test_trigger_words_stand_first_whatever_becomes_of_the_tags(slot, own):
+    chances = {"shuffle_tag_p": 1.0, "tag_dropout_p": 0.5, "tag_warmup_steps": 9}
+    made = caption([*TAGS, own] if own else TAGS, draws=Draws(0, slot, slot % 12), trigger="sks", **chances)
+    first, *others = made.split(", ")
+    assert first == "sks" and set(others) <= set(TAGS)
