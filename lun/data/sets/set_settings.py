@@ -1,5 +1,6 @@
 """What `data.params.train.sets` says: which sets there are, how often each is read, and how much it counts."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -106,17 +107,17 @@ class SetSettings:
         low, high = self.timesteps if self.timesteps and len(self.timesteps) == 2 else (0, 1)
         known_range = self.timesteps is None or len(self.timesteps) == 2
         allowed = [
-            (self.repeats is None or self.repeats > 0, "repeats", "a number above 0"),
+            (_is_finite(self.repeats) and self.repeats != 0, "repeats", "a number above 0"),
             (
-                self.weight is None or self.weight > 0,
+                _is_finite(self.weight) and self.weight != 0,
                 "weight",
                 "a number above 0; a set that is null is left out",
             ),
-            (self.loss_weight >= 0, "loss_weight", "a number of at least 0"),
+            (_is_finite(self.loss_weight), "loss_weight", "a number of at least 0"),
             (known_range and 0 <= low < high, "timesteps", "[low, high), the first one and the first one beyond"),
-            (self.ucg_rate is None or 0 <= self.ucg_rate <= 1, "ucg_rate", "a share, 0 to 1"),
+            (_is_finite(self.ucg_rate) and (self.ucg_rate or 0) <= 1, "ucg_rate", "a share, 0 to 1"),
             (self.kind in KINDS, "kind", ", ".join(KINDS)),
-            (self.resolutions != (), "resolutions", "one of data.params.buckets.resolutions or more"),
+            (self._resolutions_are_sound(), "resolutions", "one of data.params.buckets.resolutions or more"),
             (self.from_step >= 0, "from_step", "a step of at least 0"),
             (self.until_step is None or self.until_step > self.from_step, "until_step", "a step after from_step"),
         ]
@@ -124,6 +125,10 @@ class SetSettings:
             if not holds:
                 what = f"{self.where}.{name} cannot be {getattr(self, name)!r}"
                 raise Fault("CFG08", what, where=f"{self.where}.{name}", why=f"it takes {kind}")
+
+    def _resolutions_are_sound(self) -> bool:
+        sides = self.resolutions
+        return sides is None or (0 < len(sides) == len(set(sides)) and min(sides) > 0)
 
     @property
     def where(self) -> str:
@@ -220,6 +225,11 @@ class MixSettings:
 def is_sets(recipe: Any) -> bool:
     """Whether `data.params.train` names several sets."""
     return isinstance(recipe, Mapping) and "sets" in recipe
+
+
+def _is_finite(number: float | None) -> bool:
+    """Whether it is one of at least 0, where there is any; true and false are none."""
+    return number is None or (not isinstance(number, bool) and 0 <= number < math.inf)
 
 
 def _exact(number: float) -> Fraction:

@@ -13,6 +13,8 @@ def require_sizes(sets: Sequence[SetSettings], buckets: Buckets | None) -> None:
     for one in sets:
         if one.resolutions is not None:
             _require_buckets(one, one.resolutions, buckets)
+        if buckets is not None:
+            _require_served(one, one.resolutions or buckets.resolutions)
     sizes = {} if buckets else {one.name: setting_of(one.recipe, "size") for one in sets}
     if len(set(sizes.values())) > 1:
         raise Fault(
@@ -22,6 +24,16 @@ def require_sizes(sets: Sequence[SetSettings], buckets: Buckets | None) -> None:
             why=", ".join(f"{name}: {size}" for name, size in sizes.items()),
             fix="'data.params.buckets={resolutions: [512]}', or one size for all",
         )
+
+
+def _require_served(one: SetSettings, resolutions: Sequence[int]) -> None:
+    """Raise `Fault` CFG08 for a size that somebody wrote down and no bucket of the set has."""
+    size = (one.recipe.get("params") or {}).get("size")
+    if isinstance(size, int) and size not in resolutions:
+        where = f"{one.where}.params.size"
+        why = f"with buckets its pictures are read at {', '.join(map(str, resolutions))}"
+        fix = f"~{where}, or {size} among data.params.buckets.resolutions"
+        raise Fault("CFG08", f"no bucket serves {where}: {size}", where=where, why=why, fix=fix)
 
 
 def _require_buckets(one: SetSettings, resolutions: Sequence[int], buckets: Buckets | None) -> None:

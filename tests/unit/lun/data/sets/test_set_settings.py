@@ -1,12 +1,13 @@
 """What a config may say of several sets, and one message for each thing that makes no sense."""
 
+import math
 from fractions import Fraction
 
 import pytest
 
 from ldm.errors import Fault
 from lun.data.order.buckets import Buckets
-from lun.data.sets.set_settings import MixSettings
+from lun.data.sets.set_settings import MixSettings, SetRecipe
 from lun.data.sets.set_sizes import require_sizes
 
 LOCAL = {"target": "lun.data.local.Local", "params": {"data_root": "x"}}
@@ -31,6 +32,8 @@ def read(epoch: str | None = None, **sets: dict | None) -> MixSettings:
         ({"a": {"kind": "reg"}}, "a.kind cannot be 'reg'"),
         ({"a": {"kind": "class", "repeats": 2}}, "of kind class has repeats"),
         ({"a": {"resolutions": []}}, "a.resolutions cannot be"),
+        ({"a": {"ucg_rate": 1.5}}, "a.ucg_rate cannot be 1.5"),
+        ({"a": {"ucg_rate": -0.1}}, "a.ucg_rate cannot be -0.1"),
         ({"a": {"wieght": 1}}, "unknown setting data.params.train.sets.a.wieght"),
         ({"a": {"weight": 1}, "b": {}}, "a: a weight; b: none"),
         ({"a": None}, "names no set"),
@@ -97,15 +100,55 @@ def test_a_set_is_read_from_its_step_until_its_step():
     [
         ([512], None, "no effect without data.params.buckets"),
         ([512, 640], Buckets((512, 768)), r"no bucket serves .*\[640\]"),
+        ([512], Buckets((512, 768)), r"no bucket serves .*params.size: 768"),
     ],
 )
 def test_resolutions_are_those_of_buckets(resolutions, buckets, words):
     with pytest.raises(Fault, match=words):
-        require_sizes(read(a={"resolutions": resolutions}).sets, buckets)
+        params = {"params": {"data_root": "x", "size": 768}}
+        require_sizes(read(a={"resolutions": resolutions, **params}).sets, buckets)
 
 
 def test_sets_of_different_sizes_need_buckets():
     sets = read(a={}, b={"params": {"data_root": "y", "size": 768}}).sets
-    require_sizes(sets, Buckets((512,)))
+    require_sizes(sets, Buckets((512, 768)))
     with pytest.raises(Fault, match="different sizes"):
         require_sizes(sets, None)
+
+
+NUMBERS = {
+    "float": [math.nan, math.inf, -math.inf, -1.0, 0.0, 1e-300, 1e300, True],
+    "int": [-1, 0, 10**30],
+    "list[int]": [[], [-1], [0], [5, 5], [9, 3], [-1, 3], [1, 2, 3], [0, 10**30]],
+}
+SOUND = {
+    "loss_weight": [0.0, 1e-300, 1e300],
+    "repeats": [1e-300, 1e300],
+    "weight": [1e-300, 1e300],
+    "ucg_rate": [0.0, 1e-300],
+    "timesteps": [[0, 10**30]],
+    "resolutions": [[9, 3], [1, 2, 3]],
+    "from_step": [0],
+    "until_step": [10**30],
+}
+"""Of these numbers those that a key takes; what the law of the order cannot count it refuses itself."""
+CASES = [
+    (key, value)
+    for key, kind in SetRecipe.__annotations__.items()
+    for value in NUMBERS.get(str(getattr(kind, "__name__", kind)) if kind in (int, float) else str(kind), [])
+]
+
+
+@pytest.mark.parametrize(("key", "value"), CASES, ids=str)
+def test_every_number_of_every_key_is_taken_or_refused_by_name(key, value):
+    if not isinstance(value, bool) and value in SOUND[key]:
+        read(a={key: value}, b={"weight": 1} if key == "weight" else {}).repeats_at(0, {"a": 7, "b": 7})
+        return
+    with pytest.raises(Fault) as raised:
+        read(a={key: value})
+    assert raised.value.id == "CFG08" and raised.value.why
+    assert f"a.{key} cannot be" in raised.value.what or "no set is read" in raised.value.what
+
+
+def test_every_key_with_numbers_was_tried():
+    assert {key for key, _ in CASES} == SOUND.keys()

@@ -7,7 +7,10 @@ import torch
 from support.runs import make_pictures
 
 from ldm.diffusion.conditioning import Conditioning
+from ldm.diffusion.draws import BatchDraws, Draws
 from ldm.errors import Fault
+from ldm.modules.encoders.captions import Caption
+from ldm.modules.encoders.conditioner import Conditioner
 from ldm.modules.encoders.sdxl import SDXLConditioner
 from lun.data.cache.cache_settings import Cache
 from lun.data.cache.shards.filling import Share
@@ -138,14 +141,46 @@ def test_ranks_share_the_captions(cache, pictures):
         ({"tag_dropout_p": 0.1}, [], False),
         ({"skip_caption": True, "tag_dropout_p": 0.1}, [""], True),
         ({"several_captions": True}, ["a, b", "c"], True),
+        ({"files": ["txt", "caption2"]}, ["a, b", "d"], True),
+        ({"tag_warmup_steps": 9}, ["a, b"], False),
+        ({"trigger": "sks"}, ["sks, a, b"], True),
     ],
 )
 def test_captions_that_return_word_for_word_are_those_kept(tmp_path, rules, kept, settled):
     root = make_pictures(tmp_path, 1)
     (root / "txt/000.txt").write_text("a, b\nc" if "several_captions" in rules else "a, b")
+    (root / "txt/000.caption2").write_text("d")
     data = local(root, **rules)
     assert data.settled_captions(0) == kept
     assert data.captions_settled is settled
+
+
+def test_a_set_drops_its_captions_of_all_encoders_as_often_as_it_says_from_the_cache_too(cache, pictures):
+    (pictures / "txt/000.txt2").write_text("in full")
+    data = Local(str(pictures), size=8, caption_per_encoder=True)
+    asked = Spelling()
+    told = cache.text_of([data], TextEncoder(Joined(asked), torch.device("cpu")), Share())
+    asked.asked()
+    examples = [data.example(index, Draws(0, index)) for index in (0, 0, 1)]
+    batch = {"caption": [one["caption"] for one in examples], "caption_2": ["in full", "in full", "green noise 1"]}
+    rates = {"ucg_rate": torch.tensor([1.0, 0.0, -1.0])}
+    conditioner = Conditioner(told)
+    conditioner.told = 2
+    cond = conditioner({**batch, **rates}, BatchDraws(0, [0, 1, 2]), (8, 8))
+    kept = Spelling()(["red noise 0 in full"])
+    assert torch.equal(cond.context[0], Spelling()([""]).context[0])
+    assert torch.equal(cond.context[1], kept.context[0]) and asked.asked() == []
+
+
+class Joined(torch.nn.Module):
+    """An encoder that may be told a caption for each of two."""
+
+    def __init__(self, encoder: Spelling) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, captions: list[Caption]) -> Conditioning:
+        return self.encoder([one if isinstance(one, str) else " ".join(one) for one in captions])
 
 
 def test_a_caption_that_cannot_be_read_is_left_to_the_run(cache, pictures):
