@@ -23,7 +23,7 @@ from lun.data.order.windows import InShards
 from lun.data.sets.joined import JoinedSets
 from lun.data.sets.set_settings import MixSettings, SetSettings
 
-OF_KIND = {"class": "regularisation", "prior": "learns what the base predicts"}
+OF_KIND = {"class": "regularisation", "prior": "learns what the base predicts, by one more forward pass"}
 
 
 class Mix:
