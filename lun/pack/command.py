@@ -37,7 +37,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
         prog="python -m lun.pack", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_recipe_arguments(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", help="where the set goes")
+    parser.add_argument("-o", "--output", metavar="DIR", help="where the set goes: a folder, or s3://, gs://, az://")
     parser.add_argument("--shard-mb", type=float, default=256, metavar="N", help="bytes of a shard, in MiB (256)")
     parser.add_argument(
         "--order", default="hash", choices=("hash", "given"), help="mix the pictures by their names (hash), or do not"
@@ -86,7 +86,8 @@ def _indexed(asked: argparse.Namespace) -> SetFacts:
 
 def _packed(recipe: Mapping[str, Any], settings: Any, asked: argparse.Namespace) -> SetFacts:
     from lun.data.building import build_dataset
+    from lun.data.packs.destination import destination_of
     from lun.data.packs.packing import Packing
 
     dataset = build_dataset(recipe, recipe_split(asked))
-    return Packing(dataset, Path(asked.output), settings, asked.append).run()
+    return Packing(dataset, destination_of(asked.output), settings, asked.append).run()

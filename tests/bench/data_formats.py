@@ -30,6 +30,7 @@ from lun.data.index.dir_handle import open_file
 from lun.data.local import Local
 from lun.data.metadata.caption_files import CaptionReader
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packing import Packing, PackSettings
 
 
@@ -76,7 +77,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         loose, packed = pictures(Path(folder, "loose"), asked.count), Path(folder, "packed")
-        Packing(Local(str(loose)), packed, PackSettings(14 << 20, "given")).run()
+        Packing(Local(str(loose)), FolderDestination(packed), PackSettings(14 << 20, "given")).run()
         order = np.random.default_rng(1).permutation(asked.count).tolist()
         spent: dict[str, list[float]] = {}
         for _ in range(asked.repeats):

@@ -19,6 +19,7 @@ from lun.data.local import Local
 from lun.data.metadata.params import CaptionParams, MetadataParams
 from lun.data.one_set import OneSet
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packed_captions import PackedCaptionParams
 from lun.data.packs.packing import Packing, PackSettings
 
@@ -211,8 +212,8 @@ OF_PACKED = accepted_by(PackedSet).parameters.keys() - {"data_root"}
 def packed(board: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Both folders as packed sets."""
     root, small = tmp_path_factory.mktemp("packed"), PackSettings(1, "given")
-    Packing(Local(str(board), metadata_params={}), root / "board", small).run()
-    Packing(Local(str(folder), allow_empty_captions=True), root / "folder", small).run()
+    Packing(Local(str(board), metadata_params={}), FolderDestination(root / "board"), small).run()
+    Packing(Local(str(folder), allow_empty_captions=True), FolderDestination(root / "folder"), small).run()
     return {"board": root / "board", "folder": root / "folder"}
 
 

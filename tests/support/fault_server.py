@@ -18,8 +18,8 @@ class FaultServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, root: Path, trouble: Trouble | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, root: Path, trouble: Trouble | None = None, handler: "type[FaultHandler] | None" = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or FaultHandler)
         self.root = root
         self.trouble: Trouble = trouble or (lambda name, before: None)
         self.asked: list[str] = []
@@ -29,7 +29,7 @@ class FaultServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class FaultHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FaultServer
 
@@ -62,6 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         data = whole[first : last + 1]
         self.send_response(206 if asked else 200)
         self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", '"tag"')
         self.send_header("Last-Modified", "Tue, 01 Nov 2022 12:00:00 GMT")
         if asked:
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(whole)}")
@@ -82,7 +83,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(root: Path, trouble: Trouble | None = None) -> Iterator[FaultServer]:
-    server = FaultServer(root, trouble)
+    with served(FaultServer(root, trouble)) as server:
+        yield server
+
+
+@contextmanager
+def served(server: FaultServer) -> Iterator[FaultServer]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

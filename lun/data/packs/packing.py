@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,17 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ldm.errors import Fault
-from ldm.files.replacing import is_leftover, replacing
-from ldm.shell import quoted
 from lun.data.dataset_protocol import PACKABLE, DatasetAccess, PackableDataset
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import FileInMemory, open_file
+from lun.data.packs.destination import Destination
 from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, shard_name
 from lun.data.packs.set_writing import write_set
 from lun.data.packs.shard_samples import MASK, PICTURES, RECORD, Samples
 from lun.data.packs.shard_writer import PackedSample, ShardWriter, shard_entry
 from lun.data.packs.smaller import made_smaller
-from lun.data.packs.storage import Folder
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +52,14 @@ class PackSettings:
 
 
 class Packing:
-    """`dataset` on its way into `folder`; with `append`, what the set there has not got goes into further shards."""
+    """`dataset` on its way to `destination`; with `append`, what the set there has not got goes into further shards."""
 
-    def __init__(self, dataset: PackableDataset, folder: Path, settings: PackSettings, append: bool = False) -> None:
+    def __init__(
+        self, dataset: PackableDataset, destination: Destination, settings: PackSettings, append: bool = False
+    ) -> None:
         self.dataset = dataset
-        self.folder = folder
+        self.destination = destination
+        self.where = destination.where
         self.settings = settings
         self.append = append
         access = DatasetAccess(dataset)
@@ -70,21 +70,20 @@ class Packing:
 
     def run(self) -> SetFacts:
         """Pack, or go on with it. Raises `Fault` CLI04 for a folder with something else, DAT06, OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._there = self.destination.names()
         before = self._before()
         if before is not None and not self.append:
-            log.info("packed   %s is packed already: %s samples", self.folder, f"{before.table.facts.samples:,}")
+            log.info("packed   %s is packed already: %s samples", self.where, f"{before.table.facts.samples:,}")
             return before.table.facts
         indices = self._order() if before is None else self._new_to(before)
         if before is not None and not indices:
-            log.info("packed   %s has all of these pictures already", self.folder)
+            log.info("packed   %s has all of these pictures already", self.where)
             return before.table.facts
         was_weighted = before is not None and before.table.facts.weighted
         self._weighted = self.weights is not None or was_weighted
         if before is not None and self._weighted and not was_weighted:
-            raise Fault("CLI04", f"{self.folder} has no weights, and the new pictures have some", where="--append")
+            raise Fault("CLI04", f"{self.where} has no weights, and the new pictures have some", where="--append")
         self._claim(before)
-        self._sweep()
         shards = [] if before is None else [before.table.shards]
         written = 0 if before is None else self._samples_in(before)
         first = len(before.table.shards) if before is not None else 0
@@ -93,19 +92,19 @@ class Packing:
 
     def _before(self) -> Samples | None:
         """The set that is there. Raises `Fault` CLI04 for one that was made of other pictures, or in another way."""
-        if not (self.folder / SET_FILE).exists():
+        if SET_FILE not in self._there:
             if self.append:
                 fix = "without --append, or -o the folder of the set"
-                raise Fault("CLI04", f"{self.folder} holds no packed set to append to", where="-o", fix=fix)
+                raise Fault("CLI04", f"{self.where} holds no packed set to append to", where="-o", fix=fix)
             return None
-        found = Samples(Folder(self.folder))
+        found = Samples(self.destination.storage)
         made_of = dict(found.table.facts.made_of or {})
         if self.append and not made_of:
             why = "somebody else made its shards"
-            raise Fault("CLI04", f"nothing can be appended to {self.folder}", where="-o", why=why)
+            raise Fault("CLI04", f"nothing can be appended to {self.where}", where="-o", why=why)
         if not self.append and made_of != self.made_of:
             fix = "--append, which adds the pictures that it has not got, or -o ANOTHER_DIR"
-            raise Fault("CLI04", f"{self.folder} holds a set of other pictures or settings", where="-o", fix=fix)
+            raise Fault("CLI04", f"{self.where} holds a set of other pictures or settings", where="-o", fix=fix)
         return found
 
     def _order(self) -> list[int]:
@@ -117,7 +116,7 @@ class Packing:
             log.warning("  where: %s", ", ".join(self.dataset.name(int(i)) for i in bad[:4]))
         indices = np.flatnonzero(sizes.min(axis=1) > 0).tolist()
         if not indices:
-            raise Fault("DAT02", "0 images can be read, so there is nothing to pack", where=str(self.folder))
+            raise Fault("DAT02", "0 images can be read, so there is nothing to pack", where=str(self.where))
         if self.settings.order == "hash":
             indices.sort(key=lambda index: (_lot(self.dataset.name(index)), index))
         return indices
@@ -135,23 +134,17 @@ class Packing:
         """Write down what is packed here. Raises `Fault` CLI04 where something else is."""
         plan = {**self.made_of, "after": None if before is None else before.table.fingerprint}
         text = json.dumps(plan, sort_keys=True)
-        file = self.folder / PLAN
-        with suppress(FileNotFoundError):
-            if file.read_text("utf-8") != text:
+        if PLAN in self._there:
+            if self.destination.storage.whole([PLAN])[0] != text.encode():
                 why = "its pictures or settings are not those of now"
-                fix = f"rm -r {quoted(self.folder)}, or -o ANOTHER_DIR"
-                raise Fault("CLI04", f"another pack is under way in {self.folder}", where="-o", why=why, fix=fix)
+                fix = f"{self.destination.emptied}, or -o ANOTHER_DIR"
+                raise Fault("CLI04", f"another pack is under way in {self.where}", where="-o", why=why, fix=fix)
             return
-        if before is None and any(self.folder.glob("*.tar")):
+        if before is None and any(name.endswith(".tar") for name in self._there):
             fix = "-o ANOTHER_DIR; an index for tar files that are there: --index-only"
-            raise Fault("CLI04", f"{self.folder} holds tar files of somebody else", where="-o", fix=fix)
-        with replacing(file) as out:
-            out.write(text.encode())
-
-    def _sweep(self) -> None:
-        for path in self.folder.iterdir():
-            if is_leftover(path):
-                path.unlink()
+            raise Fault("CLI04", f"{self.where} holds tar files of somebody else", where="-o", fix=fix)
+        with self.destination.new(PLAN) as file:
+            file.write(text.encode())
 
     def _shards(self, indices: Sequence[int], number: int, written: int) -> Iterator[np.ndarray[Any, Any]]:
         """A `SHARD` for each, those of an earlier attempt first."""
@@ -169,24 +162,25 @@ class Packing:
 
     def _made_before(self, number: int) -> tuple[int, np.ndarray[Any, Any]] | None:
         """(different samples, entry) of a shard that an earlier attempt finished: its index is written last."""
-        shard = self.folder / shard_name(number)
-        index = self.folder / index_of(shard.name)
-        if not (shard.exists() and index.exists()):
+        shard = shard_name(number)
+        if not {shard, index_of(shard)} <= self._there:
             return None
-        data = index.read_bytes()
+        data = self.destination.storage.whole([index_of(shard)])[0]
         rows = np.frombuffer(data, ROW, len(data) // (ROW.itemsize + 4 * self._weighted))
-        with shard.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-        entry = shard_entry(len(rows), shard.stat().st_size, digest, data)
-        return len(np.unique(rows["block"])), entry
+        held = self.destination.hashed(shard)
+        return len(np.unique(rows["block"])), shard_entry(len(rows), held.length, held.sha256, data)
 
     def _write(self, indices: Sequence[int], number: int, written: int) -> tuple[int, np.ndarray[Any, Any]]:
-        with ShardWriter(self.folder, number, self._weighted) as shard:
-            count = 0
+        count, name = 0, shard_name(number)
+        with self.destination.new(name) as file:
+            shard = ShardWriter(file, self._weighted)
             while count < len(indices) and shard.bytes < self.settings.shard_bytes:
                 shard.add(self._sample(indices[count], written + count))
                 count += 1
-            return count, shard.finish()
+            shard.end()
+        with self.destination.new(index_of(name)) as file:
+            file.write(shard.index())
+        return count, shard.entry()
 
     def _sample(self, index: int, number: int) -> PackedSample:
         """Example `index` as it is written. Raises `Fault` DAT06 for a picture that is gone."""
@@ -210,7 +204,7 @@ class Packing:
         """The table, then `set.json`, which makes it a set."""
         was, recorded = before.table.facts if before is not None else None, self.dataset.recorded()
         facts = write_set(
-            self.folder,
+            self.destination,
             shards,
             lines=recorded["lines"],
             tags=recorded["tags"] or (was is not None and was.tags),
@@ -219,7 +213,7 @@ class Packing:
             further=_either(recorded.get("further"), was.further if was is not None else False),
             made_of=self.made_of,
         )
-        (self.folder / PLAN).unlink(missing_ok=True)
+        self.destination.delete(PLAN)
         return facts
 
 

@@ -8,14 +8,16 @@ fetched by another one.
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ldm.errors import Fault
@@ -29,6 +31,10 @@ AT_ONCE = 16
 """Files that are asked for at the same time."""
 RETRIES, RETRY_SECONDS, TIMEOUT_SECONDS = 8, 120, 30
 """How often, and for how long in all, a server that does not answer is asked again; and what counts as no answer."""
+
+LEAST_PART, MOST_PARTS = 8 << 20, 9000
+"""Bytes of one part of a file that is sent, and how many parts S3 takes (10,000)."""
+PORTION = 32 << 20
 
 T = TypeVar("T")
 _used_in: int | None = None
@@ -76,6 +82,40 @@ class Remote:
     def forget(self, shard: TarShard) -> None:
         """There is none."""
 
+    # What a pack does with them, in a process that never forks
+
+    def names(self) -> set[str]:
+        """The files that are there; a bucket without any has none below this URL."""
+        pages = self._asked("", lambda store: list(store.list()))
+        return {found["path"] for page in pages for found in page if "/" not in found["path"]}
+
+    def put(self, name: str, file: BinaryIO) -> None:
+        """Send a file, in parts where it is long; it is there when all of it is. Raises `Fault` DAT13, DAT15."""
+        part = max(LEAST_PART, -(-file.seek(0, os.SEEK_END) // MOST_PARTS))
+
+        def sent(store: Any) -> None:
+            file.seek(0)
+            store.put(name, file, chunk_size=part)
+
+        self._asked(name, sent)
+
+    def delete(self, name: str) -> None:
+        """Take a file away, if it is there."""
+
+        def gone(store: Any) -> None:
+            with suppress(FileNotFoundError):
+                store.delete(name)
+
+        self._asked(name, gone)
+
+    def portions(self, name: str) -> Iterator[bytes]:
+        """The content of a long file, one after the other. Raises `Fault` DAT13, DAT15."""
+        length, at = int(self._asked(name, lambda store: store.head(name)["size"])), 0
+        while at < length:
+            end = min(length, at + PORTION)
+            yield bytes(self._asked(name, partial(_range, name=name, start=at, end=end)))
+            at = end
+
     def _get(self, name: str) -> bytes:
         return bytes(self._asked(name, lambda store: store.get(name).bytes()))
 
@@ -104,23 +144,47 @@ class Remote:
                 return what(store)
             except (BaseError, FileNotFoundError) as error:
                 waited = monotonic() - begun > RETRY_SECONDS
-                if not isinstance(error, GenericError) or waited or attempt == RETRIES:
+                passes = isinstance(error, GenericError) and not (_lacks_credentials(error) or _lacks_bucket(error))
+                if not passes or waited or attempt == RETRIES:
                     raise self._cannot(name, error) from error
                 sleep(0.1 * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     def _cannot(self, name: str, error: Exception) -> Fault:
-        kind, said = type(error).__name__, _first_line(error).replace(self.url, self.where)
+        said = _first_line(error).replace(self.url, self.where)
+        if _lacks_credentials(error):
+            what = f"this machine has no credentials for {self.where}"
+            return Fault("DAT13", what, where=self.path(name), why=said, fix=_CREDENTIALS)
+        if _lacks_bucket(error):
+            what = f"there is no bucket {urlsplit(self.where).netloc}"
+            return Fault("DAT13", what, where=self.where, why=said, fix="the URL of a bucket that is there")
         if isinstance(error, FileNotFoundError):
             return Fault("DAT13", f"{self.path(name)} is not there", where=self.where, why=said, fix=COPY)
-        if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-            what = f"{self.where} may not be read with the credentials of this machine"
+        if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
+            what = f"{self.where} may not be used with the credentials of this machine"
             return Fault("DAT13", what, where=self.path(name), why=said, fix=_CREDENTIALS)
         what = f"{self.where} does not answer"
         return Fault("DAT15", what, where=self.path(name), why=said, fix="-r RUN, once it answers again")
 
 
-_CREDENTIALS = "those of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, AZURE_..."
+def _range(store: Any, name: str, start: int, end: int) -> bytes:
+    return bytes(store.get_range(name, start=start, end=end))
+
+
+_CREDENTIALS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS or AZURE_STORAGE_...; those of a"
+    ' profile:  eval "$(aws configure export-credentials --format env)"; of a public bucket:  AWS_SKIP_SIGNATURE=true'
+)
+_OF_THE_MACHINE = re.compile(r"//169\.254\.\d+\.\d+|//metadata\.google|/latest/(api/token|meta-data)")
+"""Where a cloud's own machine asks for credentials, which is what a client does that was given none."""
+
+
+def _lacks_credentials(error: Exception) -> bool:
+    return _OF_THE_MACHINE.search(str(error)) is not None
+
+
+def _lacks_bucket(error: Exception) -> bool:
+    return "<Code>NoSuchBucket</Code>" in str(error)
 
 
 def _store(url: str, where: str) -> Any:

@@ -16,6 +16,7 @@ from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from lun.data.images.decode import header_size
 from lun.data.metadata.description import FURTHER_KEYS
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, row_of
 from lun.data.packs.set_writing import write_set
 from lun.data.packs.shard_samples import sample_of
@@ -50,7 +51,7 @@ def index_shards(folder: Path) -> SetFacts:
     if not sum(int(entry["samples"][0]) for entry in entries):
         raise Fault("DAT02", f"no sample in the tar files of {folder} has a picture", where="--index-only")
     names = [shard.name for shard in shards]
-    return write_set(folder, entries, names=names, tags=tags, masks=masks, further=further)
+    return write_set(FolderDestination(folder), entries, names=names, tags=tags, masks=masks, further=further)
 
 
 class _Scan:

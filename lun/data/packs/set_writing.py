@@ -2,17 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.files.replacing import replacing
+from lun.data.packs.destination import Destination
 from lun.data.packs.set_file import SET_FILE, SHARD, SetFacts
 
 
-def write_set(folder: Path, entries: Sequence[NDArray[Any]], **facts: Any) -> SetFacts:
+def write_set(destination: Destination, entries: Sequence[NDArray[Any]], **facts: Any) -> SetFacts:
     """The set of shards with these `SHARD` entries, in place of an earlier one; `facts` are those of `SetFacts`."""
     table = np.concatenate(entries)
     data = table.astype(SHARD).tobytes()
@@ -24,11 +23,11 @@ def write_set(folder: Path, entries: Sequence[NDArray[Any]], **facts: Any) -> Se
         sha256=sha256,
         **facts,
     )
-    with replacing(folder / made.table) as file:
+    with destination.new(made.table) as file:
         file.write(data)
-    with replacing(folder / SET_FILE) as file:
+    with destination.new(SET_FILE) as file:
         file.write(made.to_json())
-    for old in folder.glob("shards-*.table"):
-        if old.name != made.table:
-            old.unlink()
+    for name in destination.names():
+        if name != made.table and name.startswith("shards-") and name.endswith(".table"):
+            destination.delete(name)
     return made

@@ -21,6 +21,7 @@ from lun.data.module import DataModuleFromConfig
 from lun.data.order.position_sampler import Window
 from lun.data.overlap import count_overlap
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packing import Packing, PackSettings
 from lun.data.rejects import OF_ONE_EXAMPLE
 
@@ -48,7 +49,7 @@ def loose(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def packed(loose: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed") / "set"
-    Packing(Local(str(loose), size=8), folder, SMALL).run()
+    Packing(Local(str(loose), size=8), FolderDestination(folder), SMALL).run()
     return folder
 
 
@@ -105,7 +106,7 @@ def test_descriptions_scores_weights_repeats_and_masks_survive(tmp_path: Path) -
     params: dict[str, Any] = {"size": 8, "mask": "folder"}
     rules = {"score_tags": [100, 300], "shuffle_tag_p": 0.5}
     local = Local(str(tmp_path / "loose"), layout="jsonl", metadata_params=rules, **params)
-    facts = Packing(local, tmp_path / "packed", SMALL).run()
+    facts = Packing(local, FolderDestination(tmp_path / "packed"), SMALL).run()
     assert (facts.samples, facts.tags, facts.masks, facts.weighted) == (9, True, True, True)
     packed = PackedSet(str(tmp_path / "packed"), captions=rules, **params)
     rows_of = np.repeat(np.arange(6), local.repeats()).tolist()
@@ -247,7 +248,9 @@ def test_params_that_cannot_be_are_named(packed: Path, params: dict[str, Any], t
 
 def test_a_picture_without_a_caption_is_a_fault_of_one_example(tmp_path: Path) -> None:
     picture(tmp_path / "loose/a.png", 1)
-    Packing(Local(str(tmp_path / "loose"), allow_empty_captions=True), tmp_path / "packed", SMALL).run()
+    Packing(
+        Local(str(tmp_path / "loose"), allow_empty_captions=True), FolderDestination(tmp_path / "packed"), SMALL
+    ).run()
     root = str(tmp_path / "packed")
     with pytest.raises(Fault, match="has no caption") as found:
         PackedSet(root, size=8).example(0, Draws(0, 0))
@@ -261,7 +264,7 @@ def test_captions_for_further_encoders_are_packed_and_given(tmp_path: Path) -> N
         picture(tmp_path / f"loose/{number}.png", number)
         (tmp_path / f"loose/{number}.txt").write_text(f"number {number}")
     (tmp_path / "loose/1.txt2").write_text("one\nin full")
-    facts = Packing(Local(str(tmp_path / "loose"), size=8), tmp_path / "packed", SMALL).run()
+    facts = Packing(Local(str(tmp_path / "loose"), size=8), FolderDestination(tmp_path / "packed"), SMALL).run()
     assert facts.further is True
     kinds = ((Local, "loose"), (PackedSet, "packed"))
     local, packed = (kind(str(tmp_path / name), size=8, caption_per_encoder=True) for kind, name in kinds)

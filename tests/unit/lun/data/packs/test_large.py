@@ -10,6 +10,7 @@ import pytest
 from lun.data.one_set import OneSet
 from lun.data.order.law_start import BEGINNING
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.set_file import SHARD
 from lun.data.packs.set_writing import write_set
 from lun.data.sets.joined import JoinedSets
@@ -26,7 +27,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entries = np.zeros(SHARDS, SHARD)
     entries["samples"], entries["bytes"] = OF_ONE, 256 << 20
     entries["sha256"] = np.arange(SHARDS, dtype="<u8").repeat(4).view("V32")
-    write_set(folder, [entries])
+    write_set(FolderDestination(folder), [entries])
     return folder
 
 

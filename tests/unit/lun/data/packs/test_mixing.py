@@ -9,6 +9,7 @@ from PIL import Image
 
 from lun.data.local import Local
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.mixing import ShardMixing, intraclass
 from lun.data.packs.packing import Packing, PackSettings, ShardOrder
 from lun.inspect.command import run
@@ -23,7 +24,9 @@ def packed(tmp_path: Path, order: ShardOrder) -> PackedSet:
             Image.new("RGB", (16 + number, 16)).save(tmp_path / f"loose/{number:02}.png")
             rows.append({"path": f"{number:02}.png", "text": "a", "tags": ["b"] * (number % 3), "score": number})
         (tmp_path / "loose/rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    Packing(Local(str(tmp_path / "loose"), layout="jsonl"), tmp_path / order, PackSettings(8000, order)).run()
+    Packing(
+        Local(str(tmp_path / "loose"), layout="jsonl"), FolderDestination(tmp_path / order), PackSettings(8000, order)
+    ).run()
     return PackedSet(str(tmp_path / order), size=8)
 
 

@@ -10,6 +10,7 @@ from ldm.errors import Fault
 from lun.data.local import Local
 from lun.data.packed import PackedSet
 from lun.data.packs import packing
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packing import Packing, PackSettings
 from lun.data.packs.shard_samples import Samples
 from lun.data.packs.storage import Folder
@@ -37,7 +38,7 @@ def pictures(tmp_path: Path) -> Local:
 
 def test_equal_input_gives_equal_bytes(pictures: Local, tmp_path: Path) -> None:
     for name in "ab":
-        Packing(pictures, tmp_path / name, SMALL).run()
+        Packing(pictures, FolderDestination(tmp_path / name), SMALL).run()
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert len(list((tmp_path / "a").glob("*.tar"))) > 2
 
@@ -45,7 +46,7 @@ def test_equal_input_gives_equal_bytes(pictures: Local, tmp_path: Path) -> None:
 def test_the_tar_files_are_ones_that_python_reads(pictures: Local, tmp_path: Path) -> None:
     import tarfile
 
-    Packing(pictures, tmp_path / "a", SMALL).run()
+    Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
     with tarfile.open(tmp_path / "a/000000.tar") as archive:
         names = archive.getnames()
     assert [name.partition(".")[2] for name in names] == ["json", "png"] * (len(names) // 2)
@@ -54,7 +55,7 @@ def test_the_tar_files_are_ones_that_python_reads(pictures: Local, tmp_path: Pat
 def test_a_pack_killed_at_any_sample_and_finished_equals_one_that_was_not(
     pictures: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Packing(pictures, tmp_path / "whole", SMALL).run()
+    Packing(pictures, FolderDestination(tmp_path / "whole"), SMALL).run()
     sample = Packing._sample
     for count in range(0, 12, 3):
         left = [count]
@@ -67,36 +68,36 @@ def test_a_pack_killed_at_any_sample_and_finished_equals_one_that_was_not(
 
         monkeypatch.setattr(Packing, "_sample", dying)
         with pytest.raises(KeyboardInterrupt):
-            Packing(pictures, tmp_path / f"cut{count}", SMALL).run()
+            Packing(pictures, FolderDestination(tmp_path / f"cut{count}"), SMALL).run()
         monkeypatch.setattr(Packing, "_sample", sample)
-        Packing(pictures, tmp_path / f"cut{count}", SMALL).run()
+        Packing(pictures, FolderDestination(tmp_path / f"cut{count}"), SMALL).run()
         assert contents(tmp_path / f"cut{count}") == contents(tmp_path / "whole")
 
 
 def test_what_is_packed_already_is_left_as_it_is(pictures: Local, tmp_path: Path) -> None:
-    Packing(pictures, tmp_path / "a", SMALL).run()
+    Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
     before = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "a").iterdir()}
-    assert Packing(pictures, tmp_path / "a", SMALL).run().samples == 12
+    assert Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run().samples == 12
     assert before == {file.name: file.stat().st_mtime_ns for file in (tmp_path / "a").iterdir()}
 
 
 def test_appending_adds_shards_and_leaves_old_samples_where_they_were(pictures: Local, tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    Packing(pictures, folder, SMALL).run()
+    Packing(pictures, FolderDestination(folder), SMALL).run()
     before, old = contents(folder), PackedSet(str(folder), size=8)
     names = [old.samples[index].record["path"] for index in range(12)]
-    facts = Packing(add(tmp_path / "loose", range(12, 17)), folder, SMALL, append=True).run()
+    facts = Packing(add(tmp_path / "loose", range(12, 17)), FolderDestination(folder), SMALL, append=True).run()
     assert facts.samples == 17
     after = contents(folder)
     assert all(after[name] == data for name, data in before.items() if name.endswith((".tar", ".idx")))
     found = [PackedSet(str(folder), size=8).samples[index].record["path"] for index in range(17)]
     assert found[:12] == names and sorted(found) == [f"{number:03}.png" for number in range(17)]
-    assert Packing(add(tmp_path / "loose", range(0)), folder, SMALL, append=True).run().samples == 17
+    assert Packing(add(tmp_path / "loose", range(0)), FolderDestination(folder), SMALL, append=True).run().samples == 17
 
 
 def test_the_hash_order_mixes_names_and_does_not_depend_on_the_folder(pictures: Local, tmp_path: Path) -> None:
-    Packing(pictures, tmp_path / "a", SMALL).run()
-    Packing(pictures, tmp_path / "b", PackSettings(3000, "given")).run()
+    Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
+    Packing(pictures, FolderDestination(tmp_path / "b"), PackSettings(3000, "given")).run()
     mixed, given = ([Samples(Folder(tmp_path / name))[i].record["path"] for i in range(12)] for name in "ab")
     assert given == sorted(given) and mixed != given and sorted(mixed) == given
 
@@ -108,7 +109,7 @@ def test_large_pictures_are_made_smaller_where_that_is_asked_for(tmp_path: Path)
     for name in ("clear", "photo"):
         (tmp_path / f"loose/{name}.txt").write_text(name)
     dataset = Local(str(tmp_path / "loose"), size=8)
-    Packing(dataset, tmp_path / "a", PackSettings(order="given", max_side=32)).run()
+    Packing(dataset, FolderDestination(tmp_path / "a"), PackSettings(order="given", max_side=32)).run()
     packed = PackedSet(str(tmp_path / "a"), size=8)
     assert packed.sizes().tolist() == [[32, 32], [32, 32], [32, 8], [8, 32]]
     heads = [packed.samples[index].picture.data[:4] for index in range(4)]
@@ -121,12 +122,12 @@ def test_pictures_that_cannot_be_read_are_left_out_and_told(
     (tmp_path / "loose/bad.png").write_bytes(b"no picture")
     (tmp_path / "loose/bad.txt").write_text("bad")
     with caplog.at_level("INFO"):
-        assert Packing(Local(str(tmp_path / "loose")), tmp_path / "a", SMALL).run().samples == 12
+        assert Packing(Local(str(tmp_path / "loose")), FolderDestination(tmp_path / "a"), SMALL).run().samples == 12
     assert "left out, since they cannot be read: 1 images" in caplog.text and "bad.png" in caplog.text
 
 
 def test_folders_that_hold_something_else_are_refused(pictures: Local, tmp_path: Path) -> None:
-    Packing(pictures, tmp_path / "a", SMALL).run()
+    Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
     foreign, under_way = tmp_path / "foreign", tmp_path / "under_way"
     foreign.mkdir()
     (foreign / "x.tar").touch()
@@ -139,5 +140,5 @@ def test_folders_that_hold_something_else_are_refused(pictures: Local, tmp_path:
         (SMALL, foreign, True, "no packed set to append to"),
     ):
         with pytest.raises(Fault) as found:
-            Packing(pictures, folder, settings, append).run()
+            Packing(pictures, FolderDestination(folder), settings, append).run()
         assert found.value.id == "CLI04" and told in found.value.render()

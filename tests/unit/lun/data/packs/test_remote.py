@@ -18,6 +18,7 @@ from ldm.errors import Fault
 from lun.data.local import Local
 from lun.data.packed import PackedSet
 from lun.data.packs import remote
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packing import Packing, PackSettings
 from lun.data.packs.set_file import SET_FILE
 from lun.data.rejects import OF_ONE_EXAMPLE
@@ -32,7 +33,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         values = np.random.default_rng(number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
         Image.fromarray(values).save(loose / f"{number}.png")
         (loose / f"{number}.txt").write_text(f"picture {number}")
-    Packing(Local(str(loose), size=8), folder, PackSettings(5000)).run()
+    Packing(Local(str(loose), size=8), FolderDestination(folder), PackSettings(5000)).run()
     return folder
 
 
