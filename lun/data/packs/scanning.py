@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from lun.data.images.decode import header_size
+from lun.data.index.dir_handle import open_file
 from lun.data.metadata.description import FURTHER_KEYS
 from lun.data.packs.destination import FolderDestination
 from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, row_of
@@ -62,12 +63,12 @@ class _Scan:
         self.rows: list[Row] = []
         self.skipped, self.tags, self.masks, self.further = 0, False, False, False
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 self.sha256 = hashlib.file_digest(file, "sha256").digest()
                 for first, length in _samples(path):
                     file.seek(first)
                     self._add(first, file.read(length))
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, OSError) as error:
             why = f"{error}; a compressed one has to be unpacked to .tar first"
             raise Fault("DAT14", f"{path} is no whole tar file", where=str(path), why=why) from error
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import Fault
-from ldm.plain import parse_json
+from ldm.plain import parse_json, record_of
 from lun.data.packs.tar_members import BLOCK
 
 SET_FILE = "set.json"
@@ -60,7 +60,7 @@ class SetFacts:
     shards: int
     table: str
     sha256: str
-    names: Sequence[str] | None = None
+    names: list[str] | None = None
     lines: bool = True
     tags: bool = False
     masks: bool = False
@@ -77,13 +77,23 @@ class SetFacts:
         """Raises `Fault` DAT13 for what is no such file, or of a later kind."""
         try:
             found = parse_json(data)
-            if found["format"] != FORMAT:
-                what = f"{where} was packed by another version (format {found['format']}, not {FORMAT})"
+            kind = found.get("format") if isinstance(found, Mapping) else FORMAT
+            if isinstance(kind, int) and kind != FORMAT:
+                what = f"{where} was packed by another version (format {kind}, not {FORMAT})"
                 raise Fault("DAT13", what, where=where, fix="pack it again, or use the version that packed it")
-            return cls(**found)
-        except (ValueError, TypeError, KeyError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise Fault("DAT13", f"{where} does not describe a packed set", where=where, why=why) from error
+            made = record_of(cls, found)
+            made.require_files_of_the_set()
+            return made
+        except ValueError as error:
+            raise Fault("DAT13", f"{where} does not describe a packed set", where=where, why=str(error)) from error
+
+    def require_files_of_the_set(self) -> None:
+        """Raise ValueError for names that are none of files beside `set.json`, one for each shard."""
+        if self.names is not None and len(self.names) != self.shards:
+            raise ValueError(f"names of {len(self.names):,} shards, of {self.shards:,}")
+        for name in (self.table, *(self.names or ())):
+            if not name or "/" in name or "\0" in name:
+                raise ValueError(f"{name!r} is no file of it")
 
 
 class ShardTable:
@@ -98,10 +108,12 @@ class ShardTable:
     def read(cls, set_file: bytes, table: bytes, where: str) -> "ShardTable":
         """Of the contents of both files. Raises `Fault` DAT13 where they do not belong together."""
         facts = SetFacts.of_json(set_file, where)
-        if hashlib.sha256(table).hexdigest() != facts.sha256 or len(table) != facts.shards * SHARD.itemsize:
-            why = f"its checksum is not that in {SET_FILE}"
+        same = hashlib.sha256(table).hexdigest() == facts.sha256 and len(table) == facts.shards * SHARD.itemsize
+        shards = np.frombuffer(table, SHARD) if same else np.zeros(0, SHARD)
+        if not same or shards["samples"].sum(dtype=np.int64) != facts.samples:
+            why = f"{facts.table} is not what {SET_FILE} says of it"
             raise Fault("DAT13", f"the table of shards of {where} is another one", where=where, why=why, fix=COPY)
-        return cls(facts, np.frombuffer(table, SHARD), hashlib.sha256(set_file).hexdigest())
+        return cls(facts, shards, hashlib.sha256(set_file).hexdigest())
 
     def __len__(self) -> int:
         return self.facts.samples

@@ -119,9 +119,10 @@ class Samples:
 
     def _rows(self, shard: int, data: bytes) -> NDArray[Any]:
         told = self.table.shards[shard]
-        if hashlib.sha256(data).digest() != told["index_sha256"].tobytes():
+        of_one = ROW.itemsize + 4 * self.table.facts.weighted
+        if hashlib.sha256(data).digest() != told["index_sha256"].tobytes() or len(data) != told["samples"] * of_one:
             where = self.storage.path(self.table.index_name(shard))
-            why = f"its checksum is not that in {SET_FILE}"
+            why = f"it is not what {SET_FILE} and the table of shards say of it"
             raise Fault("DAT14", f"{where} is not the index that was packed", where=where, why=why, fix=COPY)
         return np.frombuffer(data, ROW, int(told["samples"]))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ldm.errors import Fault
+from lun.data.index.dir_handle import open_file, require_regular
 from lun.data.packs.set_file import COPY, SET_FILE, TarShard
 
 Piece = tuple[int, int]
@@ -55,7 +56,8 @@ class Folder:
 
     def _whole(self, name: str) -> bytes:
         try:
-            return (self.root / name).read_bytes()
+            with open_file(self.root / name) as file:
+                return file.read()
         except OSError as error:
             raise self._cannot(name, error) from error
 
@@ -78,6 +80,7 @@ class Folder:
             return self._open[name]
         while len(self._open) >= MOST_OPEN:
             os.close(self._open.popitem(last=False)[1])
+        require_regular(os.stat(self.root / name))
         file = os.open(self.root / name, os.O_RDONLY)
         found = os.fstat(file).st_size
         if found != length:
