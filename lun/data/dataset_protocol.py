@@ -9,7 +9,7 @@ member makes something possible, and nothing in this program asks for a class in
     varied                             latents of several cuts and colours of a picture from a cache
     settled_captions,
     captions_settled                   text states from a cache
-    repeats, weights                   how often and how much an example counts
+    repeats, weights, weigher          how often and how much an example counts
     path                               names in messages, and whether validation reads what training reads
     tags, caption                      tag counts in exported weights
     fingerprint                        whether a resumed run reads the same data
@@ -23,7 +23,7 @@ import hashlib
 import inspect
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,6 +64,9 @@ class FullDataset(Protocol):
 
     def weights(self) -> NDArray[np.floating[Any]] | None:
         """(n,) how much each example counts in the loss; None: all alike"""
+
+    def weigher(self) -> Callable[[int], float] | None:
+        """what tells it of one, in place of `weights`"""
 
     def path(self, index: int) -> Path | str:
         """the file of an example; a str is any name that no other example has"""

@@ -14,6 +14,7 @@ from ldm.models.pixels import NUMBERS
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.example import FURTHER_CAPTIONS, Example
 from lun.data.order.law import Key, Size
+from lun.data.weigher import weigher_of
 
 
 class Keyed(Dataset[Example]):
@@ -27,7 +28,7 @@ class Keyed(Dataset[Example]):
         self.dataset = dataset
         self.seed = seed
         self.access = DatasetAccess(dataset)
-        self.weights = self.access.weights()
+        self.weigher = weigher_of(self.access)
         self.checked = False
 
     def __len__(self) -> int:
@@ -41,8 +42,8 @@ class Keyed(Dataset[Example]):
             check_example(read, self._origin(index))
             self.checked = True
         example: Example = {**read, "slot": slot}  # type: ignore[typeddict-item]  # checked above
-        if self.weights is not None:
-            example.setdefault("weight", float(self.weights[index]))
+        if self.weigher is not None:
+            example.setdefault("weight", self.weigher(index))
         if size is not None:
             self._require_size(example, size, index)
             self._tell_sizes(example, size, index)

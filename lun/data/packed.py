@@ -22,6 +22,7 @@ from lun.data.packs.packed_captions import PackedCaptionParams, PackedCaptions, 
 from lun.data.packs.set_file import SET_FILE
 from lun.data.packs.shard_samples import Samples, StoredSample
 from lun.data.packs.storage_choice import storage_of
+from lun.data.weigher import Weigher
 
 WINDOW = 16
 
@@ -147,9 +148,9 @@ class PackedSet(PreparedPictures):
         """(n, 2) width and height of each picture, upright; 0 where it could not be read."""
         return self.samples.sizes
 
-    def weights(self) -> NDArray[np.float32] | None:
-        """(n,) how much each picture counts in the loss; None where all count 1."""
-        return self.samples.weights
+    def weigher(self) -> Weigher | None:
+        """How much a picture counts in the loss, by the index of its shard; None where all count 1."""
+        return self.samples.weight if self.samples.table.facts.weighted else None
 
     def shard_lengths(self) -> NDArray[np.int64]:
         """(shards,) how many examples each holds, one shard after the other."""

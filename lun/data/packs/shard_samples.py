@@ -49,6 +49,13 @@ class _Located(NamedTuple):
     where: str
 
 
+class _Index(NamedTuple):
+    """The index of a shard: (samples,) of `ROW`, and (samples,) weights, or none."""
+
+    rows: NDArray[Any]
+    weights: NDArray[np.float32]
+
+
 class Samples:
     """The samples of a set. Raises `Fault` DAT13 where the set cannot be read, DAT14 where it was changed."""
 
@@ -57,7 +64,7 @@ class Samples:
         set_file = storage.whole([SET_FILE])[0]
         name = SetFacts.of_json(set_file, storage.path(SET_FILE)).table
         self.table = ShardTable.read(set_file, storage.whole([name])[0], storage.path(SET_FILE))
-        self._indexes: OrderedDict[int, NDArray[Any]] = OrderedDict()
+        self._indexes: OrderedDict[int, _Index] = OrderedDict()
         self._fetched: dict[int, bytes] = {}
         self._files: dict[int, TarShard] = {}
 
@@ -106,25 +113,36 @@ class Samples:
         found = self.index(shard)[row]
         return int(found["width"]), int(found["height"])
 
+    def weight(self, index: int) -> float:
+        """How much a picture counts in the loss."""
+        if not self.table.facts.weighted:
+            return 1.0
+        shard, row = self.table.place(index)
+        return float(self._index(shard).weights[row])
+
     def index(self, shard: int) -> NDArray[Any]:
         """(samples,) of `ROW`."""
+        return self._index(shard).rows
+
+    def _index(self, shard: int) -> _Index:
         if shard in self._indexes:
             self._indexes.move_to_end(shard)
             return self._indexes[shard]
         while len(self._indexes) >= MOST_INDEXES:
             self._indexes.popitem(last=False)
-        found = self._rows(shard, self.storage.whole([self.table.index_name(shard)])[0])
+        found = self._parsed(shard, self.storage.whole([self.table.index_name(shard)])[0])
         self._indexes[shard] = found
         return found
 
-    def _rows(self, shard: int, data: bytes) -> NDArray[Any]:
+    def _parsed(self, shard: int, data: bytes) -> _Index:
         told = self.table.shards[shard]
         of_one = ROW.itemsize + 4 * self.table.facts.weighted
         if hashlib.sha256(data).digest() != told["index_sha256"].tobytes() or len(data) != told["samples"] * of_one:
             where = self.storage.path(self.table.index_name(shard))
             why = f"it is not what {SET_FILE} and the table of shards say of it"
             raise Fault("DAT14", f"{where} is not the index that was packed", where=where, why=why, fix=COPY)
-        return np.frombuffer(data, ROW, int(told["samples"]))
+        count = int(told["samples"])
+        return _Index(np.frombuffer(data, ROW, count), np.frombuffer(data, "<f4", offset=count * ROW.itemsize))
 
     @cached_property
     def sizes(self) -> NDArray[np.int32]:
@@ -132,20 +150,10 @@ class Samples:
         found = [np.stack([rows["width"], rows["height"]], axis=1) for rows in self._all_rows()]
         return np.concatenate(found).astype(np.int32)
 
-    @cached_property
-    def weights(self) -> NDArray[np.float32] | None:
-        """(n,) how much each counts in the loss; None where all count 1."""
-        if not self.table.facts.weighted:
-            return None
-        lengths = self.table.lengths.tolist()
-        columns = self.storage.whole([self.table.index_name(shard) for shard in range(len(lengths))])
-        rows = zip(columns, lengths, strict=True)
-        return np.concatenate([np.frombuffer(data, "<f4", n, n * ROW.itemsize) for data, n in rows])
-
     def _all_rows(self) -> list[NDArray[Any]]:
         shards = range(len(self.table.shards))
         found = self.storage.whole([self.table.index_name(shard) for shard in shards])
-        return [self._rows(shard, data) for shard, data in zip(shards, found, strict=True)]
+        return [self._parsed(shard, data).rows for shard, data in zip(shards, found, strict=True)]
 
 
 def sample_of(piece: bytes, where: str) -> StoredSample:

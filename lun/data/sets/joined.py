@@ -12,6 +12,7 @@ from ldm.modules.encoders.captions import Caption
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.order.law import Size
 from lun.data.sets.set_settings import SetSettings
+from lun.data.weigher import Weigher, weigher_of
 
 OF_THE_MODEL = -1.0
 """`ucg_rate` of an example whose set says none."""
@@ -27,6 +28,7 @@ class JoinedSets:
         self.sets = {one.name: dataset for one, dataset in zip(settings, datasets, strict=True)}
         """NAME -> dataset"""
         self.access = [DatasetAccess(dataset) for dataset in datasets]
+        self.weighers = [weigher_of(access) for access in self.access]
         self.ends = np.cumsum([len(dataset) for dataset in datasets])
         self.levels = any(one.timesteps for one in settings)
         self.drops = any(one.ucg_rate is not None for one in settings)
@@ -77,19 +79,15 @@ class JoinedSets:
     def sizes(self) -> np.ndarray:
         return np.concatenate([access.sizes() for access in self.access])
 
-    def weights(self) -> np.ndarray | None:
-        """(n,) float32, those of the sets counted in; None where all are 1"""
-        columns = [access.weights() for access in self.access]
-        if all(column is None for column in columns) and all(one.loss_weight == 1 for one in self.settings):
-            return None
-        lengths = map(len, self.access)
-        found = np.concatenate(
-            [
-                np.float32(one.loss_weight) * (np.ones(length, np.float32) if column is None else column)
-                for one, column, length in zip(self.settings, columns, lengths, strict=True)
-            ]
-        )
-        return None if (found == 1).all() else found
+    def weigher(self) -> Weigher | None:
+        """How much an example counts, that of its set counted in; None where all count 1."""
+        alike = all(own is None for own in self.weighers) and all(one.loss_weight == 1 for one in self.settings)
+        return None if alike else self._weight
+
+    def _weight(self, index: int) -> float:
+        which, own = self.located(index)
+        weigher = self.weighers[which]
+        return float(np.float32(self.settings[which].loss_weight) * np.float32(1 if weigher is None else weigher(own)))
 
     def path(self, index: int) -> Path | str:
         which, own = self.located(index)

@@ -113,7 +113,7 @@ class CachedDataset:
 
     def __getattr__(self, name: str) -> Any:
         """What the dataset offers besides: sizes, repeats, weights, path."""
-        if name in ("repeats", "weights", "path", "paths", "fingerprint"):
+        if name in ("repeats", "weights", "weigher", "path", "paths", "fingerprint"):
             return getattr(self.dataset, name)
         raise AttributeError(name)
 

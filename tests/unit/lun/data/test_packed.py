@@ -110,9 +110,9 @@ def test_descriptions_scores_weights_repeats_and_masks_survive(tmp_path: Path) -
     assert (facts.samples, facts.tags, facts.masks, facts.weighted) == (9, True, True, True)
     packed = PackedSet(str(tmp_path / "packed"), captions=rules, **params)
     rows_of = np.repeat(np.arange(6), local.repeats()).tolist()
-    weights, own = packed.weights(), local.weights()
-    assert weights is not None and own is not None
-    assert weights.tolist() == own[rows_of].tolist()
+    weigher, own = packed.weigher(), local.weights()
+    assert weigher is not None and own is not None
+    assert [weigher(index) for index in range(9)] == own[rows_of].tolist()
     for index, row in enumerate(rows_of):
         assert same(packed.example(index, Draws(0, row)), local.example(row, Draws(0, row)))
 

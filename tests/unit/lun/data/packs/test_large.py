@@ -7,6 +7,7 @@ from time import process_time
 import numpy as np
 import pytest
 
+from lun.data.keyed import Keyed
 from lun.data.one_set import OneSet
 from lun.data.order.law_start import BEGINNING
 from lun.data.packed import PackedSet
@@ -45,14 +46,14 @@ def test_it_starts_within_two_seconds_and_500_mb_alone_and_among_other_sets(larg
     assert one.n == SHARDS * OF_ONE and one.fingerprint()
     read = [law.key(place).example for place in (*range(500), 7 * one.n + 123_456_789)]
     assert len(set(read)) == len(read)
-    settings = MixSettings.read(
-        {"sets": {name: {"target": "a.B", "weight": weight} for name, weight in (("large", 3), ("small", 1))}}
-    )
+    sets = {"large": {"target": "a.B", "weight": 3, "loss_weight": 0.5}, "small": {"target": "a.B", "weight": 1}}
+    settings = MixSettings.read({"sets": sets})
     mix = Mix(settings, JoinedSets(settings.sets, [dataset, _Small()]), None)
     mixed = mix.law(0, 4096)
     found = [mixed.key(place).example for place in range(64)]
     assert mix.n == SHARDS * OF_ONE + 100 and 8 <= sum(index >= SHARDS * OF_ONE for index in found) <= 24
-    assert mix.joined.weights() is None
+    weigher = Keyed(mix.joined, 0).weigher
+    assert weigher is not None and weigher(123_456_789) == 0.5 and weigher(SHARDS * OF_ONE) == 1
     assert process_time() - begun < 2
     assert resident() - memory < 500_000_000
 

@@ -55,7 +55,6 @@ def whole(loose: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(folder: Path) -> None:
     found = PackedSet(str(folder), size=8)
     found.sizes()
-    found.weights()
     for index in range(len(found)):
         found.picture(index, False)
 
