@@ -9,7 +9,7 @@ member makes something possible, and nothing in this program asks for a class in
     varied                             latents of several cuts and colours of a picture from a cache
     settled_captions,
     captions_settled                   text states from a cache
-    repeats, weights, weigher          how often and how much an example counts
+    repeats, weights or weigher        how often and how much an example counts
     path                               names in messages, and whether validation reads what training reads
     tags, caption                      tag counts in exported weights
     fingerprint                        whether a resumed run reads the same data
@@ -64,9 +64,6 @@ class FullDataset(Protocol):
 
     def weights(self) -> NDArray[np.floating[Any]] | None:
         """(n,) how much each example counts in the loss; None: all alike"""
-
-    def weigher(self) -> Callable[[int], float] | None:
-        """what tells it of one, in place of `weights`"""
 
     def path(self, index: int) -> Path | str:
         """the file of an example; a str is any name that no other example has"""
@@ -148,6 +145,9 @@ class ShardedDataset(FullDataset, Protocol):
 
     def shard_identities(self) -> Sequence[bytes]:
         """(s,) a hash of what each shard holds"""
+
+    def weigher(self) -> Callable[[int], float] | None:
+        """how much an example counts in the loss, by its index, in place of `weights`; None: all alike"""
 
 
 PACKABLE = ("sizes", "files", "fingerprint", "name", "record", "recorded")

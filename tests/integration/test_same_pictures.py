@@ -180,7 +180,7 @@ def test_workers_of_every_kind_read_s3(
     with served("moto", root, monkeypatch) as where:
         told = recipe("moto", where)
         if workers:
-            told["dataloader_params"] = {"multiprocessing_context": context, "timeout": 60}
+            told["dataloader_params"] = {"multiprocessing_context": context, "timeout": 120}
         reader = reading(told, 1, 0, 0, 24, num_workers=workers)
-        found = reader.communicate(timeout=120)[0].split()
+        found = reader.communicate(timeout=400)[0].split()
     assert reader.returncode == 0 and found == straight[False][:24]

@@ -16,9 +16,12 @@ from ldm.errors import Fault
 from lun.data.images.decode import header_size
 from lun.data.index.columns_file import read_columns
 from lun.data.index.dir_handle import HeldFolder
+from lun.data.index.one_reader import one_reader
 from lun.data.index.store import Stamps, index_path, save_columns
 
 log = logging.getLogger(__name__)
+
+_Stored = tuple[Stamps, NDArray[np.int32]]
 
 _THREADS = 8
 _FEW = 256
@@ -35,21 +38,31 @@ def file_states(root: Path, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def image_sizes(root: Path, names: Sequence[str], states: NDArray[np.int64]) -> NDArray[np.int32]:
-    """(n, 2): width and height after turning upright; 0 for what is no picture. Headers read before are not opened."""
+    """(n, 2): width and height after turning upright; 0 for what is no picture.
+
+    Headers that this or another process of the machine read before are not opened.
+    """
     stamps = Stamps.of(names, states)
     path = index_path(root, "sizes")
+    sizes, new, _ = _known(path, stamps)
+    if len(new):
+        with one_reader(path):
+            sizes, new, stored = _known(path, stamps)
+            if len(new) >= _WORTH_SAYING:
+                log.info("reading  the sizes of %s images, once", f"{len(new):,}")
+            if len(new):
+                sizes[new] = _from_headers([os.path.join(root, names[row]) for row in new.tolist()])
+                _save(path, stored, Stamps(stamps.keys[new], states[new]), sizes[new])
+    return sizes
+
+
+def _known(path: Path, stamps: Stamps) -> tuple[NDArray[np.int32], NDArray[np.int64], _Stored]:
+    """((n, 2) sizes as far as the index has them, which it has not, the index)"""
     stored = _load(path)
     rows = stamps.known_in(stored[0])
-    sizes = np.zeros((len(names), 2), np.int32)
-    known = rows >= 0
-    sizes[known] = stored[1][rows[known]]
-    new = np.flatnonzero(~known)
-    if len(new):
-        if len(new) >= _WORTH_SAYING:
-            log.info("reading  the sizes of %s images, once", f"{len(new):,}")
-        sizes[new] = _from_headers([os.path.join(root, names[row]) for row in new.tolist()])
-        _save(path, stored, Stamps(stamps.keys[new], states[new]), sizes[new])
-    return sizes
+    sizes = np.zeros((len(rows), 2), np.int32)
+    sizes[rows >= 0] = stored[1][rows[rows >= 0]]
+    return sizes, np.flatnonzero(rows < 0), stored
 
 
 def _from_headers(paths: list[str]) -> NDArray[np.int32]:
@@ -68,14 +81,14 @@ def _size(path: str) -> tuple[int, int]:
         return 0, 0
 
 
-def _load(path: Path) -> tuple[Stamps, NDArray[np.int32]]:
+def _load(path: Path) -> _Stored:
     columns = read_columns(path)
     if columns is None:
         return Stamps(np.zeros(0, np.uint64), np.zeros((0, 2), np.int64)), np.zeros((0, 2), np.int32)
     return Stamps(columns["keys"], columns["states"]), columns["sizes"]
 
 
-def _save(path: Path, old: tuple[Stamps, NDArray[np.int32]], new: Stamps, sizes: NDArray[np.int32]) -> None:
+def _save(path: Path, old: _Stored, new: Stamps, sizes: NDArray[np.int32]) -> None:
     """The old rows of other pictures stay: validation may share the root with training."""
     still = ~np.isin(old[0].keys, new.keys)
     save_columns(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldm.place import cache_root
 from lun.data.index.columns_file import read_columns, write_columns
+from lun.data.index.one_reader import one_reader
 from lun.data.metadata.columns import Array, Ragged, Strings
 from lun.data.metadata.picture_table import NUMBERS, Table, concatenated
 from lun.data.metadata.table_builder import TEXTS
@@ -74,16 +75,20 @@ Parse = Callable[[NDArray[np.int64]], Table]
 def indexed(root: Path, kind: str, stamps: Stamps, parse: Parse, whole: bool = False) -> tuple[Table, bool]:
     """The table of the files that `stamps` describes, and whether nothing had to be read for it.
 
-    What the stored index knows in the same state is taken from there, the rest is parsed. `whole`: rows of the table
-    do not stand for files, so that it is all or nothing.
+    What the stored index knows in the same state is taken from there, the rest is parsed, by one process of a machine
+    for all. `whole`: rows of the table do not stand for files, so that it is all or nothing.
     """
     path = index_path(root, kind)
     stored = _load(path)
     if stored is not None and stored[0] == stamps:
         return stored[1], True
-    table = parse(np.arange(len(stamps.keys))) if whole or stored is None else _mended(*stored, stamps, parse)
-    store(root, kind, stamps, table)
-    return table, False
+    with one_reader(path):
+        stored = _load(path)
+        if stored is not None and stored[0] == stamps:
+            return stored[1], True
+        table = parse(np.arange(len(stamps.keys))) if whole or stored is None else _mended(*stored, stamps, parse)
+        store(root, kind, stamps, table)
+        return table, False
 
 
 def _mended(known: Stamps, old: Table, stamps: Stamps, parse: Parse) -> Table:
