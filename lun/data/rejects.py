@@ -86,7 +86,8 @@ class RejectedList:
         self.split = split
         self.paths: set[str] = set()
         self.listed: set[str] = set()
-        self.bad_elsewhere: set[str] = set()
+        self.bad: set[str] = set()
+        """here, on other ranks and in earlier attempts"""
         self.logged = False
         self._read_to = 0
 
@@ -95,11 +96,12 @@ class RejectedList:
         for rejection in rejections:
             if rejection.path not in self.paths:
                 self.paths.add(rejection.path)
+                self.bad.add(rejection.path)
                 self._write_down(rejection)
                 self._judge(rejection)
 
     def _judge(self, last: Rejection) -> None:
-        bad = len(self.paths | self.bad_elsewhere)
+        bad = len(self.bad)
         if bad > self.limit * self.n:
             if bad == 1:
                 raise last.fault
@@ -147,7 +149,7 @@ class RejectedList:
                 path, split, at = row[0].removeprefix("./"), row[2], row[3]
                 self.listed.add(path)
                 if split == self.split and _is_as_it_was(path, datetime.fromisoformat(at)):
-                    self.bad_elsewhere.add(path)
+                    self.bad.add(path)
 
 
 def no_formula(cell: str) -> str:
@@ -164,8 +166,16 @@ def _append(file: Path, row: tuple[str, ...]) -> None:
 
 
 def _is_as_it_was(path: str, at: datetime) -> bool:
-    """Whether the file is still there and was not written to since."""
+    """Whether the file, or the shard that holds it, is still there and was not written to since.
+
+    What a URL names is: a run goes on only with the shards that it began with.
+    """
+    if "://" in path:
+        return True
+    shard, _, row = path.rpartition("#")
     try:
-        return os.stat(path).st_mtime <= at.timestamp() + 1  # times are listed in whole seconds
+        return (
+            os.stat(shard if row.isdecimal() and shard.endswith(".tar") else path).st_mtime <= at.timestamp() + 1
+        )  # times are listed in whole seconds
     except OSError:
         return False

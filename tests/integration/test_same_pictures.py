@@ -171,7 +171,7 @@ def test_processes_that_are_killed_and_started_again_read_on_as_if_nothing_had_h
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("workers", [0, 2, 8])
 @pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_workers_of_every_kind_read_s3(
@@ -180,7 +180,7 @@ def test_workers_of_every_kind_read_s3(
     with served("moto", root, monkeypatch) as where:
         told = recipe("moto", where)
         if workers:
-            told["dataloader_params"] = {"multiprocessing_context": context, "timeout": 120}
+            told["dataloader_params"] = {"multiprocessing_context": context, "timeout": 400}
         reader = reading(told, 1, 0, 0, 24, num_workers=workers)
-        found = reader.communicate(timeout=400)[0].split()
+        found = reader.communicate(timeout=900)[0].split()
     assert reader.returncode == 0 and found == straight[False][:24]

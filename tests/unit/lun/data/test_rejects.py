@@ -2,6 +2,7 @@
 
 import csv
 import os
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -107,6 +108,16 @@ def test_the_limit_is_that_of_all_ranks_and_attempts(tmp_path):
         ranks[2].add(bad(tmp_path / "c.png"))
     assert str(tmp_path / "data" / "rejected.csv") in caught.value.where
     assert [Path(row[0]).name for row in listed(tmp_path / "data")[1:]] == ["a.png", "b.png", "c.png"]
+
+
+@pytest.mark.parametrize("shard", ["{}/000003.tar", "s3://pictures/set/000003.tar"])
+def test_pictures_of_shards_count_over_attempts_as_files_do(tmp_path, shard):
+    (tmp_path / "000003.tar").touch()
+    for attempt in range(3):
+        path = f"{shard.format(tmp_path)}#{attempt}"
+        with pytest.raises(Fault, match="3 of 100 images") if attempt == 2 else nullcontext():
+            later = RejectedList(100, 0.02, lambda: tmp_path / "data")
+            later.add([Rejection(path, "truncated", Fault("DAT06", f"cannot read image {path}"))])
 
 
 def test_what_was_repaired_or_removed_since_does_not_count(tmp_path):
