@@ -77,7 +77,7 @@ class ObjectHandler(FaultHandler):
             f"<Contents><Key>{key}</Key><Size>{(bucket / key).stat().st_size}</Size>"
             "<LastModified>2022-11-01T12:00:00.000Z</LastModified><ETag>tag</ETag></Contents>"
             for key in keys
-            if key.startswith(prefix)
+            if key.startswith(prefix) and "/" not in key[len(prefix) :]  # the delimiter
         )
         self._answered(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>".encode())
 

@@ -85,9 +85,9 @@ class Remote:
     # What a pack does with them, in a process that never forks
 
     def names(self) -> set[str]:
-        """The files that are there; a bucket without any has none below this URL."""
-        pages = self._asked("", lambda store: list(store.list()))
-        return {found["path"] for page in pages for found in page if "/" not in found["path"]}
+        """The files that are there, without those of folders below; none where nothing is."""
+        found = self._asked("", lambda store: store.list_with_delimiter())
+        return {one["path"] for one in found["objects"]}
 
     def put(self, name: str, file: BinaryIO) -> None:
         """Send a file, in parts where it is long; it is there when all of it is. Raises `Fault` DAT13, DAT15."""

@@ -1,5 +1,6 @@
 """A packed set written to a bucket: the same files as in a folder, whole or absent, wherever the packer was killed."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,10 @@ def test_a_set_in_a_bucket_has_the_bytes_of_one_in_a_folder(
     for where in (str(tmp_path / "folder"), "s3://pictures/set"):
         Packing(loose, destination_of(where), SMALL).run()
     assert contents(tmp_path / "pictures/set") == contents(tmp_path / "folder")
+    (tmp_path / "pictures/set/below").mkdir()
+    (tmp_path / "pictures/set/below/x.tar").touch()
+    assert destination_of("s3://pictures/set").names() == destination_of(str(tmp_path / "folder")).names()
+    shutil.rmtree(tmp_path / "pictures/set/below")
     loose = add(tmp_path / "loose", range(14))
     for where in (str(tmp_path / "folder"), "s3://pictures/set"):
         assert Packing(loose, destination_of(where), SMALL, append=True).run().samples == 14
