@@ -23,7 +23,7 @@ import hashlib
 import inspect
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,9 +145,6 @@ class ShardedDataset(FullDataset, Protocol):
 
     def shard_identities(self) -> Sequence[bytes]:
         """(s,) a hash of what each shard holds"""
-
-    def weigher(self) -> Callable[[int], float] | None:
-        """how much an example counts in the loss, by its index, in place of `weights`; None: all alike"""
 
 
 PACKABLE = ("sizes", "files", "fingerprint", "name", "record", "recorded")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -10,6 +10,13 @@ from lun.data.dataset_protocol import DatasetAccess
 
 Weigher = Callable[[int], float]
 """Index of an example -> its weight; one that a loader can hand to its processes."""
+
+
+class WeighedDataset(Protocol):
+    """One that tells weights one by one, in place of the column `weights` of `FullDataset`."""
+
+    def weigher(self) -> Weigher | None:
+        """None: all examples count alike"""
 
 
 def weigher_of(access: DatasetAccess) -> Weigher | None:
