@@ -165,5 +165,5 @@ def _told(done: Annotated, output: Output) -> int:
         if (more := len(done.unreadable) - _NAMED) > 0:
             log.warning("  and %s more: python -m lun.inspect lists them", f"{more:,}")
     for line in lines:
-        log.info("%s", line)
+        log.log(logging.WARNING if line.startswith("warning") else logging.INFO, "%s", line)
     return 0

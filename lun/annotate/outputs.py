@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from ldm.errors import Fault
-from ldm.files.replacing import flush_directory, flush_file, unfinished
+from ldm.files.replacing import flush_directory, flush_file, is_leftover, unfinished
 from lun.annotate.annotated_folder import AnnotatedFolder
 from lun.data.images.decode import header_size
 from lun.data.metadata.caption_files import one_line
@@ -35,25 +35,30 @@ class Output(Protocol):
 
 
 class TextFiles:
-    """`NAME.txt` for pictures without a caption."""
+    """`NAME.txt` for pictures without a caption; none for what has no words, which would train as an empty caption."""
 
     keyed = False
 
     def __init__(self, folder: AnnotatedFolder) -> None:
         self.folder = folder
-        self.written = 0
+        self.written = self.wordless = 0
 
     def has(self, index: int, key: str) -> bool:
         return self.folder.has_text_file(index) or self.folder.text_file(index).exists()
 
     def add(self, rows: Sequence[tuple[int, str, Mapping[str, Any]]]) -> None:
         for index, _, columns in rows:
-            text = words_of(columns) + "\n"
-            self.written += write_new(self.folder.text_file(index), text.encode("utf-8"))
+            words = words_of(columns)
+            if not words:
+                self.wordless += 1
+                continue
+            self.written += write_new(self.folder.text_file(index), f"{words}\n".encode())
 
     def finish(self) -> list[str]:
-        commas = "   (tags: captions: {split_tags: ','} in the params of the set lets rules speak of them)"
-        return [f"wrote    {self.written:,} caption files{commas if self.written else ''}"]
+        _sweep({self.folder.text_file(index).parent for index in range(len(self.folder))})
+        commas = "   (of tags, rules speak with captions: {split_tags: ','} in the params of the set)"
+        none = [f"warning[DAT04]: {self.wordless:,} pictures got no words, and no file"] if self.wordless else []
+        return [f"wrote    {self.written:,} caption files{commas if self.written else ''}", *none]
 
 
 class MaskFiles:
@@ -77,6 +82,7 @@ class MaskFiles:
             self.written += write_new(self.folder.mask_file(index), content.getvalue())
 
     def finish(self) -> list[str]:
+        _sweep({self.folder.mask_file(index).parent for index in range(len(self.folder))})
         return [f"wrote    {self.written:,} masks", "train    mask: folder in the params of the set"]
 
 
@@ -98,6 +104,13 @@ def write_new(path: Path, content: bytes) -> bool:
             return False
         flush_directory(path.parent)
     return True
+
+
+def _sweep(folders: Iterable[Path]) -> None:
+    """Remove what processes that were killed have left of unfinished files."""
+    for folder in filter(Path.is_dir, folders):
+        for path in filter(is_leftover, folder.iterdir()):
+            path.unlink(missing_ok=True)
 
 
 def checked_rows(rows: Any, count: int, columns: Sequence[str], name: str) -> list[dict[str, Any]]:

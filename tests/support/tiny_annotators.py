@@ -36,12 +36,19 @@ _ENDS = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
 _SQUARE = {"height": SIDE, "width": SIDE}
 
 
-def _tokenizer() -> transformers.PreTrainedTokenizerFast:
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
+TURN = """{% for m in messages %}{% for c in m['content'] %}{{ '<image> ' if c['type'] == 'image' else c['text'] }}{%
+endfor %}{% endfor %}{% if add_generation_prompt %} on{% endif %}"""
+
+
+def _tokenizer(*more: str) -> transformers.PreTrainedTokenizerFast:
+    numbers = {word: number for number, word in enumerate((*WORDS, *more))}
+    words = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     names = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "bos": 2, "eos": 3}
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words, **{f"{name}_token": WORDS[number] for name, number in names.items()}
+        tokenizer_object=words,
+        additional_special_tokens=list(more),
+        **{f"{name}_token": WORDS[number] for name, number in names.items()},
     )
 
 
@@ -61,6 +68,27 @@ def captioner(folder: Path) -> Path:
     config = transformers.BlipConfig(text_config=text, vision_config={**_VISION, "num_hidden_layers": 1})
     pictures = {"image_processor_type": "BlipImageProcessor", "size": _SQUARE, "processor_class": "BlipProcessor"}
     return _published(folder, transformers.BlipForConditionalGeneration(config), pictures, True)
+
+
+def converser(folder: Path) -> Path:
+    """LLaVA, which answers questions."""
+    torch.manual_seed(0)
+    pictures = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": SIDE}, "crop_size": _SQUARE}
+    folder.mkdir()
+    (folder / "preprocessor_config.json").write_text(json.dumps(pictures))
+    words = {**_NARROW, **_ENDS, "num_hidden_layers": 1, "num_key_value_heads": 2, "vocab_size": len(WORDS) + 1}
+    config = transformers.LlavaConfig(
+        vision_config=transformers.CLIPVisionConfig(**_VISION),
+        text_config=transformers.LlamaConfig(**words),
+        image_token_index=len(WORDS),
+        image_token_id=len(WORDS),
+    )
+    transformers.LlavaForConditionalGeneration(config).save_pretrained(folder)
+    seen = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    small = transformers.AutoImageProcessor.from_pretrained(folder)
+    processor = transformers.LlavaProcessor(small, _tokenizer("<image>"), chat_template=TURN, **seen)
+    processor.save_pretrained(folder)
+    return folder
 
 
 def clip(folder: Path) -> Path:

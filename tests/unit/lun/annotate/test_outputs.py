@@ -51,6 +51,26 @@ def test_a_caption_lies_where_its_layout_looks_for_it(tmp_path: Path, layout: st
     assert [read.caption(index) for index in range(len(read))] == ["long hair, ^_^", "b's own"] and len(folder) == 2
 
 
+def test_what_killed_processes_left_is_swept_away(tmp_path: Path) -> None:
+    picture(tmp_path / "img" / "a.png")
+    gone = 2**22 + 1  # no process has such a number
+    for name in (f"img/.a.txt.tmp-{gone}-0f", f"mask/img/.a.png.tmp-{gone}-0f", "img/.mine"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"half")
+    for output in (TextFiles(folder_of(tmp_path)), MaskFiles(folder_of(tmp_path))):
+        output.finish()
+    assert [path.name for path in sorted(tmp_path.rglob("*")) if path.is_file()] == [".mine", "a.png"]
+
+
+@pytest.mark.parametrize("columns", [{"caption": " \n"}, {"tags": []}])
+def test_no_words_make_no_file(tmp_path: Path, columns: dict) -> None:
+    picture(tmp_path / "a.png")
+    output = TextFiles(folder_of(tmp_path))
+    output.add([(0, "", columns)])
+    assert "warning[DAT04]: 1 pictures got no words" in output.finish()[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+
+
 def test_a_file_that_is_there_stays_and_nothing_hidden_is_left(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("mine")
     assert write_new(tmp_path / "a.txt", b"theirs") is False
