@@ -98,13 +98,20 @@ def _misfit(target: Callable[..., Any], args: tuple[Any, ...], given: Mapping[st
 def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
     """With what a constructor may be against its values; those of libraries raise whatever they like."""
     home = definition(target)
-    ours = home.startswith(tuple(f"{name}." for name in PROJECT))
+    of_library = (
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        AssertionError,
+        NotImplementedError,
+    )
     if home.startswith(NETWORKS):
-        # layers of sizes that no layer can have; null, which a library takes and then reckons with
-        return (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
-    if ours:
+        return (*of_library, RuntimeError)  # which they hand their params to; layers of sizes that no layer can have
+    if home.startswith(tuple(f"{name}." for name in PROJECT)):
         return (ValueError, ArithmeticError)
-    return (ValueError, TypeError, ArithmeticError, AttributeError, LookupError, AssertionError, NotImplementedError)
+    return of_library
 
 
 def _refused(target: str, params: Mapping[str, Any], error: Exception) -> Fault:

@@ -1,12 +1,15 @@
 """The UNet's keys, weights and calling convention."""
 
 import hashlib
+import inspect
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from diffusers import UNet2DConditionModel
 from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.files.write import write_safetensors
 from ldm.keys.split_checkpoint import UNET
+from ldm.modules.meta_init import meta_init
 from ldm.modules.networks.unet import UNet
 from ldm.util import instantiate_from_config
 
@@ -192,3 +196,19 @@ def test_null_in_the_place_of_a_number_is_a_fault_and_no_error_of_the_library() 
             {"target": "ldm.modules.networks.unet.UNet", "params": TINY | {"norm_num_groups": None}}
         )
     assert fault.value.id == "CFG08"
+
+
+ODD: list[Any] = [None, "x", -1, 0, 0.5, [0], [], {"a": 1}]
+
+
+def test_odd_values_of_each_setting_are_taken_or_refused_in_words() -> None:
+    names = inspect.signature(UNet2DConditionModel).parameters
+    refused = 0
+    for name, value in itertools.product(names, ODD):
+        recipe = {"target": "ldm.modules.networks.unet.UNet", "params": {**TINY, name: value}}
+        try:
+            with meta_init():
+                instantiate_from_config(recipe)
+        except Fault:
+            refused += 1
+    assert len(names) < refused < len(names) * len(ODD)
