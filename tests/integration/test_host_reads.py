@@ -1,0 +1,67 @@
+"""What the host asks a device for in steady state, counted on a device that is none."""
+
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch import Callback
+from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.strategies import SingleDeviceStrategy
+from support.pretend_device import DEVICE, Built, PretendDevice
+from support.runs import TINY
+
+from lun.callbacks import Divergence, SmoothedProgressBar, Throughput
+from lun.cli import parser
+from lun.loop.position_callback import FollowPosition
+from lun.run.lightning_trainer import ProgramTrainer
+from lun.run.session import Session
+from lun.run.settings import look_at_settings
+
+
+class Accelerator(CPUAccelerator):
+    def setup_device(self, device: torch.device) -> None:
+        """Any will do."""
+
+
+class Counts(Callback):
+    """What had been read by the end of each step."""
+
+    def __init__(self, device: PretendDevice) -> None:
+        self.device = device
+        self.after: list[Counter[str]] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.after.append(self.device.reads.copy())
+
+
+def test_between_two_logs_the_device_is_asked_once_a_step_whether_its_numbers_are_finite(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUN_THREADS", "1")
+    words = ["--base", str(TINY), "--data_root", str(pictures), "-t"]
+    settings, faults = look_at_settings(parser.parse([*words, "model.params.use_ema=false"]), None)
+    assert not faults
+    session = Session.prepare(settings, parser.parse(words), None)
+    # autocast, which nothing here is under, knows no such device
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    device = PretendDevice()
+    counts = Counts(device)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
+    trainer = ProgramTrainer(
+        **quiet,
+        strategy=SingleDeviceStrategy(DEVICE, Accelerator()),
+        max_steps=4,
+        max_epochs=-1,
+        gradient_clip_val=1.0,
+        limit_val_batches=0,
+        callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), counts],
+        default_root_dir=tmp_path,
+    )
+    with Built(), device:
+        trainer.fit(session.model, datamodule=session.data)
+    first, *_, last = counts.after
+    assert last - first == {"lun/callbacks/divergence.py": 3}
