@@ -122,7 +122,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
         duplicates=copies or looks.copies,
         near_duplicates=beyond_copies(looks.alike, copies or looks.copies),
         captions=len(captions),
-        choices=dict(sorted(data.choices(CAPTIONS_READ).items())),
+        choices=dict(sorted(data.choices().items())),
         empty=sum(not text.strip() for text in captions),
         identical=len(captions) - len(set(captions)),
         length_in="tokens" if count_tokens else "words",

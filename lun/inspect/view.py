@@ -168,10 +168,10 @@ class DatasetView:
         few = self.spread(min(most, READ_AT_MOST))
         return [str(self.example(index, Draws(seed, index))["caption"]) for index in few]
 
-    def choices(self, most: int) -> Counter[int]:
-        """How many of so many examples, spread evenly, have one caption to draw from, two, ..."""
+    def choices(self) -> Counter[int]:
+        """How many examples, of at most 3,000 that are spread evenly, have one caption to draw from, two, ..."""
         found: Counter[int] = Counter()
-        for index in self.spread(most) if self.access.has("caption_count") else ():
+        for index in self.spread(READ_AT_MOST) if self.access.has("caption_count") else ():
             with suppress(Fault):  # one that cannot be read is listed elsewhere
                 found[self.dataset.caption_count(index)] += 1
         return found

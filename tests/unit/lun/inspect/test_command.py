@@ -222,12 +222,14 @@ def test_captions_that_are_lists_of_tags_have_a_section_of_tags(tmp_path):
     assert "5 different" in page
 
 
-def test_shuffled_captions_are_not_said_to_be_read_as_written(tmp_path):
+def test_shuffled_captions_are_not_said_to_be_read_as_written_and_several_are_counted(tmp_path, capsys):
     root = make_pictures(tmp_path / "set", 3)
     for number in range(3):
         (root / "txt" / f"{number:03}.txt").write_text(", ".join("abcdefgh"))
-    shuffled = 'data.params.train.params.captions={split_tags: ",", shuffle_tag_p: 1.0}'
-    page = report_of(root, tmp_path, "--set", shuffled)[2]
+    (root / "txt" / "001.caption2").write_text("a, b")
+    shuffled = 'data.params.train.params.captions={split_tags: ",", shuffle_tag_p: 1.0, files: [txt, caption2]}'
+    _, found, page, _ = report_of(root, tmp_path, "--set", shuffled)
+    assert found["choices"] == {"1": 2, "2": 1} and "2 to draw from: 1" in capsys.readouterr().out
     assert "drawn anew" in page
     assert "as they were written" not in page
 
