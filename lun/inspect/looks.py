@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from PIL import Image
@@ -18,7 +17,6 @@ from lun.inspect.view import DatasetView
 
 HEADERS_READ = 20_000
 PICTURES_READ = 3_000
-_THREADS = 8
 _ORIENTATION = 0x0112
 _SRGB_GAMMA = 1 / 2.2
 
@@ -39,9 +37,9 @@ def looks_of(data: DatasetView) -> Looks:
     """Reads up to 20,000 headers and 3,000 pictures, spread evenly; unreadable files are reported elsewhere."""
     if not data.has_pictures:
         return Looks()
-    few, fewer = data.spread(HEADERS_READ), data.spread(PICTURES_READ)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        kinds = list(threads.map(lambda index: kinds_of(data.file(index)), few))
+    fewer = data.spread(PICTURES_READ)
+    few = data.spread(HEADERS_READ) if data.has_files else fewer  # a packed picture is read whole for its header
+    kinds = data.over_files(few, lambda index: kinds_of(data.file(index)))
     prints = prints_of(data, fewer, contents=not data.has_files)
     return Looks(
         headers=len(kinds),

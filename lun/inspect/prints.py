@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,6 @@ from lun.data.index.dir_handle import FileInMemory, open_file
 from lun.inspect.near_hashes import groups_of, near
 from lun.inspect.view import DatasetView
 
-THREADS = 8
 _DIGEST = 16  # bytes
 
 
@@ -60,8 +58,7 @@ NO_PRINTS = Prints(np.zeros(0, np.uint64), np.zeros(0, bool), [])
 
 def prints_of(data: DatasetView, indices: Sequence[int], contents: bool = True) -> Prints:
     """Reads these pictures; `contents`: all of their bytes, where the look of a JPEG needs but a part."""
-    with ThreadPoolExecutor(THREADS) as threads:
-        found = list(threads.map(lambda index: _print_of(data, index, contents), indices))
+    found = data.over_files(indices, lambda index: _print_of(data, index, contents))
     hashes = [number for number, _ in found]
     return Prints(
         np.array([number or 0 for number in hashes], np.uint64),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +28,11 @@ from lun.data.metadata.waterfall import Waterfall
 from lun.data.order.law import Key, Size
 from lun.data.packs.mixing import ShardMixing
 
+T = TypeVar("T")
+
+_THREADS = 8
+_FETCHED = 64
+"""Pictures of a packed set that are asked for at once."""
 READ_AT_MOST = 3_000
 """Examples that are read whole where a dataset does not tell sizes or captions without opening pictures."""
 
@@ -121,6 +127,18 @@ class DatasetView:
             return self.access.files(index)[0]
         packed: os.PathLike[str] = self.dataset.encoded(index)
         return packed
+
+    def over_files(self, indices: Sequence[int], look: Callable[[int], T]) -> list[T]:
+        """What `look` finds of each index, where it opens files: beside one another, or of a packed set, whose reader
+        is for one thread, one by one after they were fetched together."""
+        if self.has_files:
+            with ThreadPoolExecutor(_THREADS) as threads:
+                return list(threads.map(look, indices))
+        found: list[T] = []
+        for start in range(0, len(indices), _FETCHED):
+            self.access.fetch(indices[start : start + _FETCHED])
+            found += map(look, indices[start : start + _FETCHED])
+        return found
 
     def file_bytes(self) -> list[int]:
         """Size of each example's file; -1 for one that cannot be looked at."""

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 import yaml
 from PIL import Image
 
+from lun.data.packed import PackedSet
 from lun.inspect.command import run
+from lun.inspect.prints import prints_of
+from lun.inspect.view import DatasetView
 from lun.pack.command import run as pack
 
 
@@ -86,6 +90,18 @@ def test_all_pictures_of_all_sets_are_compared_and_listed(desk: Path, packed: bo
     assert (found["held_out"], found["held_out_alike"]) == (4, 1)
     table = {row["name"]: row for row in found["rows"]}
     assert (table["cats"]["copies"], table["cats"]["alike"], table["dogs"]["copies"]) == (1, 1, 0)
+
+
+def test_a_packed_set_is_fetched_many_at_a_time_and_read_by_one_thread(desk: Path, monkeypatch) -> None:
+    assert pack(["cats", "-o", "packed"]) == 0
+    fetched, readers = [], set()
+    read = PackedSet.encoded
+    monkeypatch.setattr(PackedSet, "fetch", lambda self, indices: fetched.append(list(indices)))
+    monkeypatch.setattr(
+        PackedSet, "encoded", lambda self, index: readers.add(threading.get_ident()) or read(self, index)
+    )
+    prints_of(DatasetView(PackedSet("packed", size=8)), range(8))
+    assert fetched == [list(range(8))] and readers == {threading.get_ident()}
 
 
 def test_what_validation_shares_with_training_is_told_by_content(desk: Path, capsys) -> None:
