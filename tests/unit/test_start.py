@@ -32,19 +32,31 @@ LINES = (
     ("-b", "sd35-medium", "12gb-sd3", "model.params.unet_config.params.depht=1", "-t"),
     ("-b", "configs/demo/emoji.yaml", "model.params.objective.params.lost=1", "-t"),
 )
+DEMO = ("-b", "configs/demo/emoji.yaml", "lightning.logger.tensorboard=null", "data.params.num_workers=0")
+UNUSED = (
+    *("torchvision", "deepspeed", "bitsandbytes", "schedulefree", "prodigyopt", "pytorch_optimizer", "wandb", "mlflow"),
+    *("tensorboard", "torch.utils.tensorboard", "pyarrow", "obstore", "pandas", "scipy", "sklearn", "matplotlib"),
+    *("datasets", "aiohttp", "IPython", "diffusers.pipelines.stable_diffusion", "transformers.pipelines"),
+    *("lightning.pytorch.demos", "lightning.pytorch.cli", "torch._inductor.compile_fx", "torch.onnx.utils"),
+    *("lun.convert", "lun.sample", "lun.inspect", "lun.pack", "lun.migrate", "lun.posthoc_ema", "lun.doctor"),
+)
+"""What no plan needs, and no step of a run that names none of it."""
 CHILD = """
 import json, sys
 from lun.trainer import run
-lines, heavy = json.loads(sys.argv[1])
+lines, heavy, unused, more = json.loads(sys.argv[1])
 answers = [(run(line), [name for name in heavy if name in sys.modules]) for line in lines]
+answers += [(run(line), [name for name in unused if name in sys.modules]) for line in more]
 print("answers", json.dumps(answers))
 """
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[tuple[int, list[str]]]:
-    """The exit code of each line and what had been imported by then, all from one process."""
-    words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY])]
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str]]]:
+    """The exit code of each line, of a plan and of a step, and what had been imported by then, all from one process."""
+    logs = tmp_path_factory.mktemp("logs")
+    step = (*DEMO, "-t", "--max_steps", "1", "-l", str(logs), "data.params.batch_size=1", "data.params.validation=null")
+    words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY, UNUSED, [DEMO, step]])]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
     found: list[tuple[int, list[str]]] = json.loads(done.stdout.splitlines()[-1].removeprefix("answers "))
     return found
@@ -57,6 +69,11 @@ def test_information_and_what_is_wrong_with_a_configuration_need_no_heavy_packag
     code, imported = answers[at]
     is_information = {"--help", "--version", "--list-presets", "--print-config"}.intersection(LINES[at])
     assert (code, imported) == (0 if is_information else 2, [])
+
+
+@pytest.mark.parametrize("at", [len(LINES), len(LINES) + 1], ids=["plan", "step"])
+def test_nothing_is_imported_that_a_run_does_not_use(answers: list[tuple[int, list[str]]], at: int) -> None:
+    assert answers[at] == [0, []]
 
 
 def test_a_start_looks_for_no_garbage_until_it_trains() -> None:
