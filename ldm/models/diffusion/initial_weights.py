@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from ldm.families.edm_marks import is_edm
 from ldm.families.part_names import text_encoders
 from ldm.families.record import Variant
 from ldm.families.registry import variant_of
-from ldm.families.whole_checkpoint import VAE, WholeCheckpoint, open_checkpoint
+from ldm.families.whole_checkpoint import VAE, Description, WholeCheckpoint, open_checkpoint
 from ldm.files.hub import require_hub_id
 from ldm.files.load import fit, load_part
 from ldm.files.sniff import sniff
@@ -200,12 +201,19 @@ def _beside_adapters(networks: Mapping[str, nn.Module]) -> list[str]:
 
 
 def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
+    """Load what the checkpoint holds, and hash its file meanwhile: that reads all of it, too."""
     description = checkpoint.describe()
-    log.info("weights  %s", description.line(checkpoint.sha256()))
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        hashed = beside.submit(checkpoint.sha256)
+        _warn_of_another_prediction(description, start)
+        _load(checkpoint, parts, networks, start)
+    log.info("weights  %s", description.line(hashed.result()))
+
+
+def _warn_of_another_prediction(description: Description, start: Start) -> None:
     if description.against:
-        log.warning(
-            "%s says that it predicts %s, but %s", checkpoint.given, description.prediction, description.against
-        )
+        given, says = description.path, description.prediction
+        log.warning("%s says that it predicts %s, but %s", given, says, description.against)
     if description.prediction not in (None, start.prediction):
         log.warning(
             "the network was trained to predict %s; this run trains it to predict %s (model.params.parameterization)",
@@ -216,6 +224,9 @@ def _fill(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapp
             "the network was trained on %s; this run trains it on %s (model.params.objective.params.path)",
             *(("EDM's levels", "other levels") if description.edm else ("other levels", "EDM's levels")),
         )
+
+
+def _load(checkpoint: WholeCheckpoint, parts: Mapping[str, Part], networks: Mapping[str, Any], start: Start) -> None:
     split = checkpoint.read()
     for name, state in start.fed(parts, split):
         if start.averaged and parts[name].prefix == UNET:

@@ -1,6 +1,7 @@
 """Where the weights of a model come from."""
 
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from safetensors.torch import save_file
 from support.models import tiny_config, tiny_model
 
 from ldm.errors import Fault
+from ldm.families.whole_checkpoint import WholeCheckpoint
+from ldm.files.digest import sha256
 from ldm.models.diffusion.ddpm import LatentDiffusion
 
 
@@ -47,6 +50,29 @@ def test_a_checkpoint_fills_every_part(model: LatentDiffusion, whole: Path) -> N
     other.configure_model()
     expected, found = model.state_dict(), other.state_dict()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_checkpoint_is_hashed_once_while_its_weights_are_loaded(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read, hashed, began = WholeCheckpoint.read, WholeCheckpoint.sha256, Event()
+    digests: list[str] = []
+
+    def reading(checkpoint: WholeCheckpoint) -> Any:
+        began.set()
+        return read(checkpoint)
+
+    def hashing(checkpoint: WholeCheckpoint) -> str:
+        assert began.wait(timeout=60), "nothing was read before the hash was there"
+        digests.append(hashed(checkpoint))
+        return digests[-1]
+
+    monkeypatch.setattr(WholeCheckpoint, "read", reading)
+    monkeypatch.setattr(WholeCheckpoint, "sha256", hashing)
+    with caplog.at_level("INFO"):
+        tiny_model(ckpt_path=str(whole)).configure_model()
+    assert digests == [sha256(whole)]
+    assert digests[0][:8] in caplog.text
 
 
 def test_a_checkpoint_without_a_part_leaves_it_nameless(model: LatentDiffusion, tmp_path: Path) -> None:
