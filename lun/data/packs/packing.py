@@ -11,12 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
 from lun.data.dataset_protocol import PACKABLE, DatasetAccess, PackableDataset
 from lun.data.images.decode import header_size
 from lun.data.index.dir_handle import FileInMemory, open_file
 from lun.data.packs.destination import Destination
 from lun.data.packs.set_file import ROW, SET_FILE, SetFacts, index_of, shard_name
-from lun.data.packs.set_writing import write_set
+from lun.data.packs.set_writing import drop_tables_but, write_set
 from lun.data.packs.shard_samples import MASK, PICTURES, RECORD, Samples
 from lun.data.packs.shard_writer import PackedSample, ShardWriter, shard_entry
 from lun.data.packs.smaller import made_smaller
@@ -72,6 +73,8 @@ class Packing:
         """Pack, or go on with it. Raises `Fault` CLI04 for a folder with something else, DAT06, OSError."""
         self._there = self.destination.names()
         before = self._before()
+        if before is not None:
+            self._end_what_is_finished(before)
         if before is not None and not self.append:
             log.info("packed   %s is packed already: %s samples", self.where, f"{before.table.facts.samples:,}")
             return before.table.facts
@@ -106,6 +109,19 @@ class Packing:
             fix = "--append, which adds the pictures that it has not got, or -o ANOTHER_DIR"
             raise Fault("CLI04", f"{self.where} holds a set of other pictures or settings", where="-o", fix=fix)
         return found
+
+    def _end_what_is_finished(self, before: Samples) -> None:
+        """Clear up after a pack that was killed when its set was written, and whose plan is still there."""
+        if PLAN not in self._there:
+            return
+        try:
+            plan = parse_json(self.destination.storage.whole([PLAN])[0])
+        except ValueError:
+            return
+        if isinstance(plan, dict) and plan.get("after", "") != before.table.fingerprint:
+            drop_tables_but(before.table.facts.table, self.destination)
+            self.destination.delete(PLAN)
+            self._there.discard(PLAN)
 
     def _order(self) -> list[int]:
         """Indices of the pictures, in the order in which they are written."""

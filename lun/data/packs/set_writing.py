@@ -27,7 +27,12 @@ def write_set(destination: Destination, entries: Sequence[NDArray[Any]], **facts
         file.write(data)
     with destination.new(SET_FILE) as file:
         file.write(made.to_json())
-    for name in destination.names():
-        if name != made.table and name.startswith("shards-") and name.endswith(".table"):
-            destination.delete(name)
+    drop_tables_but(made.table, destination)
     return made
+
+
+def drop_tables_but(table: str, destination: Destination) -> None:
+    """Take away the tables of earlier states of the set."""
+    for name in destination.names():
+        if name != table and name.startswith("shards-") and name.endswith(".table"):
+            destination.delete(name)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -67,7 +68,7 @@ def test_a_set_in_a_bucket_has_the_bytes_of_one_in_a_folder(
 
 
 class Dying:
-    """A destination whose user is killed after `left` more files."""
+    """A destination whose user is killed after `left` more files were written or taken away."""
 
     def __init__(self, inner: Destination, left: int) -> None:
         self.inner = inner
@@ -84,6 +85,12 @@ class Dying:
         with self.inner.new(name) as file:
             yield file
 
+    def delete(self, name: str) -> None:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        self.inner.delete(name)
+
 
 @pytest.mark.parametrize("where", ["{}/folder", "s3://pictures/set"])
 def test_a_pack_killed_between_any_two_files_and_finished_equals_one_that_was_not(
@@ -92,14 +99,29 @@ def test_a_pack_killed_between_any_two_files_and_finished_equals_one_that_was_no
     loose = add(tmp_path / "loose", range(4))
     Packing(loose, FolderDestination(tmp_path / "whole"), SMALL).run()
     files = len(contents(tmp_path / "whole")) + 1  # and the plan
-    for left in range(files):
+    for left in range(files + 1):  # and its end
         destination = destination_of(f"{where.format(tmp_path)}{left}")
         with pytest.raises(KeyboardInterrupt):
             Packing(loose, Dying(destination, left), SMALL).run()
-        assert SET_FILE not in destination.names()
+        assert (SET_FILE in destination.names()) == (left == files)
         Packing(loose, destination, SMALL).run()
         folder = tmp_path / (f"pictures/set{left}" if where.startswith("s3") else f"folder{left}")
         assert contents(folder) == contents(tmp_path / "whole")
+
+
+def test_an_append_killed_between_any_two_files_and_finished_equals_one_that_was_not(tmp_path: Path) -> None:
+    Packing(add(tmp_path / "loose", range(3)), FolderDestination(tmp_path / "before"), SMALL).run()
+    loose, whole = add(tmp_path / "loose", range(5)), shutil.copytree(tmp_path / "before", tmp_path / "whole")
+    Packing(loose, FolderDestination(whole), SMALL, append=True).run()
+    for left in count():
+        folder = shutil.copytree(tmp_path / "before", tmp_path / f"cut{left}")
+        try:
+            Packing(loose, Dying(FolderDestination(folder), left), SMALL, append=True).run()
+            break
+        except KeyboardInterrupt:
+            Packing(loose, FolderDestination(folder), SMALL, append=True).run()
+        assert contents(folder) == contents(whole)
+    assert left > 5
 
 
 def test_what_takes_no_set_is_named(bucket: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,12 @@
 """Packing: equal bytes from equal input, going on after a kill, adding, and what is refused."""
 
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -72,6 +78,42 @@ def test_a_pack_killed_at_any_sample_and_finished_equals_one_that_was_not(
         monkeypatch.setattr(Packing, "_sample", sample)
         Packing(pictures, FolderDestination(tmp_path / f"cut{count}"), SMALL).run()
         assert contents(tmp_path / f"cut{count}") == contents(tmp_path / "whole")
+
+
+def killed_after(calls: int, work: Callable[[], object]) -> bool:
+    """Whether a fork that does `work` met `kill -9` after so many calls of functions, before it was done."""
+    pid = os.fork()
+    if not pid:
+        left = [calls]
+
+        def trace(*_: object) -> None:
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
+def test_a_pack_killed_ten_times_at_random_moments_and_finished_equals_one_that_was_not(
+    pictures: Local, tmp_path: Path
+) -> None:
+    Packing(pictures, FolderDestination(tmp_path / "whole"), SMALL).run()
+    random, kills = Random(0), 0
+    while kills < 10:
+        kills += killed_after(
+            random.randrange(1, 4000), lambda: Packing(pictures, FolderDestination(tmp_path / "cut"), SMALL).run()
+        )
+        if (tmp_path / "cut/set.json").exists():
+            Packing(pictures, FolderDestination(tmp_path / "cut"), SMALL).run()
+            assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+            shutil.rmtree(tmp_path / "cut")
+    Packing(pictures, FolderDestination(tmp_path / "cut"), SMALL).run()
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
 def test_what_is_packed_already_is_left_as_it_is(pictures: Local, tmp_path: Path) -> None:
