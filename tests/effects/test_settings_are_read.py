@@ -23,7 +23,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "UNetModel.num_heads_upsample": _COMPVIS,
     "UNetModel.use_new_attention_order": _COMPVIS,
     "UNetModel.legacy": _COMPVIS,
-    "Measured.cond": "for metrics of one's own",
     "Reconstructed.posterior": "for metrics of one's own",
 }
 """Parameters that nothing uses and attributes that nothing reads, each with its reason."""
