@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ Binding = (
 _BY_NAME = "_MODULES"
 """What a package of ours calls its {name: module} of things that its `__getattr__` imports when they are asked for."""
 
+_ENDINGS = (
+    *("/__init__.py", ".py", *EXTENSION_SUFFIXES),
+    *(f"/__init__{suffix}" for suffix in EXTENSION_SUFFIXES),
+)
 _LIGHT = ("ldm.admission", "ldm.errors", "ldm.util")
 """Modules of ours that are imported already: what they define is itself."""
 
@@ -61,7 +66,8 @@ class ModuleText:
 
 def is_light(module: str) -> bool:
     """Whether importing it takes no time: Python's own, and what every start has imported."""
-    return module.partition(".")[0] in (*sys.stdlib_module_names, "typing_extensions") or module in _LIGHT
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top == "typing_extensions" or module in _LIGHT
 
 
 @functools.cache
@@ -77,9 +83,8 @@ def module_file(name: str) -> Path | None:
     folders = list(spec.submodule_search_locations or [])
     if not inner:
         return Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
-    places = [Path(folder, *inner) for folder in folders]
-    endings = ("/__init__.py", ".py", *EXTENSION_SUFFIXES, *(f"/__init__{suffix}" for suffix in EXTENSION_SUFFIXES))
-    return next((file for place in places for end in endings if (file := Path(f"{place}{end}")).is_file()), None)
+    places = (os.path.join(folder, *inner) for folder in folders)
+    return next((Path(file) for place in places for end in _ENDINGS if os.path.isfile(file := place + end)), None)
 
 
 @functools.cache
