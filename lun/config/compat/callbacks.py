@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from ldm.errors import Fault
 from lun.config.compat.rewriting import Config, Upgrade, at, listed, put, without
 
 SAVERS = frozenset(
@@ -49,7 +50,7 @@ def callbacks(config: Config) -> Upgrade:
 
 
 def _translated(name: str, recipe: Any, notes: list[str]) -> Any:
-    if not isinstance(recipe, Mapping):
+    if not isinstance(recipe, Mapping) or not isinstance(recipe.get("params") or {}, Mapping):
         return recipe
     target = recipe.get("target")
     if target is None and name == UNNAMED_SAVER:
@@ -103,11 +104,18 @@ def _without_slash(name: str, recipe: Mapping[str, Any], notes: list[str]) -> Co
 
 
 def _minutes(interval: Any) -> float | None:
-    """A `train_time_interval`, which a YAML gives as the keywords of a timedelta."""
+    """A `train_time_interval`, which a YAML gives as the keywords of a timedelta.
+
+    Raises `Fault` CFG03 for what are none.
+    """
     if not isinstance(interval, Mapping):
         return None
-    keywords = interval.get("params", {}) if "target" in interval else interval
-    return timedelta(**keywords).total_seconds() / 60
+    keywords = interval.get("params") or {} if "target" in interval else interval
+    try:
+        return timedelta(**keywords).total_seconds() / 60
+    except (TypeError, OverflowError) as error:
+        what = f"train_time_interval: expected how long in minutes, hours or days, got {keywords!r:.60}"
+        raise Fault("CFG03", what, why=str(error), fix="train_time_interval: {minutes: 30}") from error
 
 
 def _image_logger(name: str, recipe: Mapping[str, Any], notes: list[str]) -> Config:

@@ -133,6 +133,10 @@ def _without_removed(given: Config, notes: list[str]) -> Config:
     return {key: value for key, value in given.items() if key not in dropped}
 
 
+MOST_EPOCHS = 2**53
+"""Beyond which a number of epochs is not the same as a float, and nobody's."""
+
+
 def _asks(value: Any) -> bool:
     return value not in (None, False, -1, "")
 
@@ -140,7 +144,7 @@ def _asks(value: Any) -> bool:
 def _with_steps(given: Config, notes: list[str]) -> Config:
     """Lightning sees one endless epoch, so that a validation every so many epochs would never come."""
     epochs = given.get("check_val_every_n_epoch")
-    if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 1:
+    if not isinstance(epochs, int) or isinstance(epochs, bool) or not 1 <= epochs < MOST_EPOCHS:
         return {"check_val_every_n_epoch": None, **given}
     new = {**given, "check_val_every_n_epoch": None}
     if given.get("val_check_interval") is None:

@@ -1,6 +1,8 @@
 """`python -m lun.annotate`: annotators of one's own by the gate, and what is refused in one message."""
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,7 @@ def function(pictures):
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = make_pictures(tmp_path / "cats", 3)
     (root / "txt" / "001.txt").unlink()
     put_board(tmp_path / "board", {"0": {"path": "0.png", "tags": ["x"]}})
@@ -45,7 +47,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     packed = {"target": "lun.data.packed.PackedSet", "params": {"data_root": "packed"}}
     (tmp_path / "packed.yaml").write_text(yaml.safe_dump({"data": {"params": {"train": packed}}}))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("mine", None)
 
 
 def test_an_annotator_of_ones_own_goes_through_the_gate(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

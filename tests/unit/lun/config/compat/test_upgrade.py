@@ -1,7 +1,12 @@
 import copy
+import itertools
+from contextlib import suppress
 
 import pytest
+from support.fuzzing import places, put
+from support.runs import TINY
 
+from ldm.errors import Fault
 from lun.config.compat.lightning1_trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load_layers import Merged, load_layers
@@ -363,3 +368,43 @@ def test_parameters_of_2022_without_effect_are_dropped_wherever_they_stand():
     assert config["data"]["params"] == {}
     assert "device: cuda of ldm.modules.encoders.modules.FrozenCLIPEmbedder is ignored" in notes
     assert "use_worker_init_fn: True" in notes and "wrap" not in notes
+
+
+ODD = (None, True, -1, 0.5, 10**400, "", "x", [], [1], {}, {"target": 3}, {"x": 1})
+SPELT_AS_THEN = {
+    "model": {
+        "target": "ldm.models.diffusion.ddpm.LatentDiffusion",
+        "params": {"monitor": "val/loss/", "use_ema": True, "conditioning_key": "crossattn", "ema_decay": 0.9},
+    },
+    "lightning": {
+        "modelcheckpoint": {"target": PL, "params": {"every_n_train_steps": 3}},
+        "callbacks": {
+            "a": {"target": PL, "params": {"train_time_interval": {"minutes": 3}, "monitor": "val/loss/"}},
+            "b": {"target": "main.ImageLogger", "params": {"increase_log_steps": True}},
+            "c": {"target": SAVER, "params": {"monitor": "val/loss/", "filename": "x-{val/loss/}"}},
+        },
+        "logger": {"target": "pytorch_lightning.loggers.CSVLogger", "params": {"name": "x"}},
+        "trainer": {"gpus": 1, "accelerator": "ddp", "precision": 16, "check_val_every_n_epoch": 2},
+    },
+}
+
+
+def test_anything_at_any_place_of_an_old_configuration_is_left_to_the_check():
+    files = sorted((TINY.parent / "compat").glob("*.yaml"))
+    configs = [SPELT_AS_THEN, *(load_layers([str(file)]).config for file in files)]
+    tried = 0
+    for config in configs:
+        for place, odd in itertools.product(places(config), ODD):
+            if place:
+                with suppress(Fault):
+                    upgrade(Merged(put(config, place, odd)))
+                tried += 1
+    print(tried, "cases")
+    assert tried > 1000
+
+
+@pytest.mark.parametrize("target", [PL, SAVER, "main.ImageLogger"])
+@pytest.mark.parametrize("params", [5, [1], "x"])
+def test_params_that_are_no_map_are_kept_for_the_check_to_name(target, params):
+    config, _ = callbacks(c={"target": target, "params": params})
+    assert config["c"]["params"] == params
