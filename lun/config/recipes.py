@@ -131,9 +131,13 @@ class RecipeCheck:
             self.nested(value, path, slot if slot in (ANY, SCHEDULE) else ANY if slot.complete else OWNED)
 
     def check_value(self, value: Any, annotation: Any, path: Path) -> None:
-        """A value against an annotation, and the keys of a map against a TypedDict or dataclass."""
+        """A value against an annotation, and the keys of a map against a TypedDict or dataclass.
+
+        What refers to nothing has no value yet, and is a fault already.
+        """
         if problem := mismatch(value, annotation):
-            self.add("CFG03", f"{dotted(path)}: {problem}", path)
+            if not any(place[: len(path)] == path for place in self.merged.unresolved):
+                self.add("CFG03", f"{dotted(path)}: {problem}", path)
         elif isinstance(value, Mapping) and not is_recipe(value):
             shape = next((one for one in alternatives(annotation) if _fields(one)), None)
             if shape is not None:

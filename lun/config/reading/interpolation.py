@@ -97,11 +97,13 @@ def _fault(tree: Any, path: Path, text: str, positions: Mapping[Path, str]) -> F
         for key in path:
             node = node[int(key) if OmegaConf.is_list(node) else key]
     except InterpolationKeyError:
+        sets = _sets_there(tree, text)
         return Fault(
             "CFG06",
             f"{text} refers to a setting that does not exist",
             where=f"{'.'.join(path)} ({positions.get(path, '')})",
-            fix=_suggestion(text, positions),
+            why=f"there are several sets, each with one of its own: {', '.join(sets)}" if sets else "",
+            fix=_written_out(path, sets.values()) if sets else _suggestion(text, positions),
         )
     except OmegaConfBaseException as error:
         return Fault(
@@ -111,6 +113,22 @@ def _fault(tree: Any, path: Path, text: str, positions: Mapping[Path, str]) -> F
             why=_first_line(error),
         )
     return None
+
+
+def _sets_there(tree: Any, text: str) -> dict[str, Any]:
+    """{NAME: what it says itself} of the several sets that stand where `${PLACE.params.KEY}` means the params of one."""
+    named = text.partition("${")[2].partition("}")[0]
+    place, inside, key = named.partition(".params.train.params.")
+    sets = OmegaConf.select(tree, f"{place}.params.train.sets") if inside else None
+    return {str(name): OmegaConf.select(sets, f"{name}.params.{key}") for name in sets} if sets else {}
+
+
+def _written_out(path: Path, values: Iterable[Any]) -> str:
+    """The setting at `path` with the plain values that sets say themselves."""
+    plain = sorted({value for value in values if isinstance(value, int | float)}) or ["VALUE"]
+    in_list = path[-1].isdecimal()
+    written = f"[{', '.join(map(str, plain))}]" if in_list else plain[0]
+    return f"{'.'.join(path[:-1] if in_list else path)}={written}"
 
 
 def _suggestion(text: str, positions: Mapping[Path, str]) -> str:

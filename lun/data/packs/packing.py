@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 PLAN = ".packing.json"
 """What a pack is made of, while it is under way."""
 
+BESIDE = "beside"
+"""What of `SetFacts.made_of` is the hash of captions, weights and masks; sets that were packed without have none."""
+
 ShardOrder = Literal["hash", "given"]
 
 
@@ -67,7 +70,16 @@ class Packing:
         if missing := [name for name in PACKABLE if not access.has(name)]:
             raise Fault("CFG08", f"{access.name} cannot be packed", why=f"it has no {', no '.join(missing)}")
         self.times, self.weights = access.repeats(), access.weights()
-        self.made_of = {"input": dataset.fingerprint(), **asdict(settings)}
+        readable = np.flatnonzero(dataset.sizes().min(axis=1) > 0)
+        self.made_of = {"input": dataset.fingerprint(), BESIDE: self._beside(readable), **asdict(settings)}
+
+    def _beside(self, indices: np.ndarray[Any, Any]) -> str:
+        """sha256 of all that is packed beside the pictures: records, weights and the lengths of masks."""
+        digest = hashlib.sha256()
+        for index in indices.tolist():
+            masks = [mask.stat().st_size for mask in map(Path, self.dataset.files(index)[1:])]
+            digest.update(_told([self.dataset.record(index), self._weight(index), masks]) + b"\n")
+        return digest.hexdigest()
 
     def run(self) -> SetFacts:
         """Pack, or go on with it. Raises `Fault` CLI04 for a folder with something else, DAT06, OSError."""
@@ -105,9 +117,13 @@ class Packing:
         if self.append and not made_of:
             why = "somebody else made its shards"
             raise Fault("CLI04", f"nothing can be appended to {self.where}", where="-o", why=why)
-        if not self.append and made_of != self.made_of:
+        other = {name for name, value in made_of.items() if value != self.made_of.get(name)}
+        if not self.append and (other or not made_of):
             fix = "--append, which adds the pictures that it has not got, or -o ANOTHER_DIR"
-            raise Fault("CLI04", f"{self.where} holds a set of other pictures or settings", where="-o", fix=fix)
+            what = f"{self.where} holds a set of other pictures or settings"
+            if other == {BESIDE}:
+                what, fix = f"{self.where} holds these pictures with other captions, weights or masks", "-o ANOTHER_DIR"
+            raise Fault("CLI04", what, where="-o", fix=fix)
         return found
 
     def _end_what_is_finished(self, before: Samples) -> None:
@@ -138,8 +154,17 @@ class Packing:
         return indices
 
     def _new_to(self, before: Samples) -> list[int]:
-        known = {before[int(end)].record.get("path") for end in range(len(before))}
-        return [index for index in self._order() if self.dataset.name(index) not in known]
+        known = {record.get("path"): record for record in (before[index].record for index in range(len(before)))}
+        new, changed = [], 0
+        for index in self._order():
+            name = self.dataset.name(index)
+            if name not in known:
+                new.append(index)
+            elif _told(known[name]) != _told(self.dataset.record(index)):
+                changed += 1
+        if changed:
+            log.warning("note: %s pictures stay with the captions that they were packed with", f"{changed:,}")
+        return new
 
     @staticmethod
     def _samples_in(before: Samples) -> int:
@@ -206,15 +231,17 @@ class Packing:
         if self.settings.max_side is not None and max(size) > self.settings.max_side:
             picture, suffix = made_smaller(files[0], suffix, self.settings.max_side)
             size = header_size(FileInMemory(files[0].name, picture))
-        record = json.dumps(self.dataset.record(index), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
-        named = [(RECORD, record), (suffix, picture)]
+        named = [(RECORD, _told(self.dataset.record(index))), (suffix, picture)]
         named += [(MASK + _suffix(mask.name), mask.data) for mask in files[1:]]
         return PackedSample(
             [(f"{number:09}.{extension}", data) for extension, data in named],
             (size[0], size[1]),
             1 if self.times is None else int(self.times[index]),
-            1.0 if self.weights is None else float(self.weights[index]),
+            self._weight(index),
         )
+
+    def _weight(self, index: int) -> float:
+        return 1.0 if self.weights is None else float(self.weights[index])
 
     def _finish(self, shards: Sequence[np.ndarray[Any, Any]], before: Samples | None) -> SetFacts:
         """The table, then `set.json`, which makes it a set."""
@@ -236,6 +263,10 @@ class Packing:
 def _either(one: bool | None, other: bool | None) -> bool | None:
     """Whether one of two holds, None where that is not known."""
     return True if one or other else None if one is None or other is None else False
+
+
+def _told(facts: Any) -> bytes:
+    return json.dumps(facts, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _lot(name: str) -> bytes:

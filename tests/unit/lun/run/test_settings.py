@@ -53,6 +53,18 @@ def test_all_faults_come_at_once() -> None:
     assert len(raised.value.exceptions) == 3
 
 
+def test_buckets_at_the_size_of_one_set_say_what_to_write_beside_several(tmp_path: Path) -> None:
+    buckets = Path(__file__).parents[4] / "configs/options/buckets.yaml"
+    sets = {name: {"target": "lun.data.local.Local", "params": {"size": 64, "data_root": "."}} for name in "ab"}
+    (tmp_path / "sets.yaml").write_text(yaml.safe_dump({"data": {"params": {"train": {"sets": sets}}}}))
+    with pytest.raises(ExceptionGroup) as raised:
+        read_settings(Arguments(base=(TINY, str(buckets), str(tmp_path / "sets.yaml"))), None)
+    (fault,) = raised.value.exceptions
+    assert isinstance(fault, Fault)
+    assert (fault.id, fault.fix) == ("CFG06", "data.params.buckets.resolutions=[64]")
+    assert "several sets, each with one of its own: a, b" in fault.why
+
+
 def test_the_configuration_written_down_reads_back_as_it_is(tmp_path: Path) -> None:
     settings = read_settings(Arguments(base=(TINY,), data_root=(str(tmp_path),)), None)
     (tmp_path / "resolved.yaml").write_text(as_yaml(settings.config))

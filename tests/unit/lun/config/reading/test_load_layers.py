@@ -73,6 +73,11 @@ def test_layers_of_sets_merge_by_their_names(write):
     assert merged == {"sets": {"x": {"target": "a.B", "repeats": 2}, "y": {"target": "a.C"}}}
 
 
+def test_two_sets_of_one_name_in_a_file_are_refused(write):
+    with pytest.raises(Fault, match="CFG02"):
+        load_layers([write("a.yaml", "t: {sets: {x: {target: a.B}, x: {target: a.C}}}")])
+
+
 def test_a_layer_that_repeats_a_target_adds_to_its_params(write):
     first = write("a.yaml", "w: {target: a.B, params: {gamma: 5}}")
     second = write("b.yaml", "w: {target: a.B, params: {power: 2}}")

@@ -123,6 +123,29 @@ def test_what_is_packed_already_is_left_as_it_is(pictures: Local, tmp_path: Path
     assert before == {file.name: file.stat().st_mtime_ns for file in (tmp_path / "a").iterdir()}
 
 
+def test_captions_that_changed_since_are_no_set_that_is_packed_already(
+    pictures: Local, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
+    (tmp_path / "loose/003.txt").write_text("another!!")
+    again = Local(str(tmp_path / "loose"), size=8)
+    with pytest.raises(Fault, match="with other captions") as found:
+        Packing(again, FolderDestination(tmp_path / "a"), SMALL).run()
+    assert (found.value.id, found.value.fix) == ("CLI04", "-o ANOTHER_DIR")
+    Packing(again, FolderDestination(tmp_path / "a"), SMALL, append=True).run()
+    assert "1 pictures stay with the captions that they were packed with" in caplog.text
+
+
+def test_a_set_that_does_not_tell_its_captions_is_compared_by_the_rest(
+    pictures: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(packing, "BESIDE", "input")
+        earlier.setattr(Packing, "_beside", lambda self, _: self.dataset.fingerprint())
+        Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run()
+    assert Packing(pictures, FolderDestination(tmp_path / "a"), SMALL).run().samples == 12
+
+
 def test_appending_adds_shards_and_leaves_old_samples_where_they_were(pictures: Local, tmp_path: Path) -> None:
     folder = tmp_path / "a"
     Packing(pictures, FolderDestination(folder), SMALL).run()
