@@ -113,11 +113,13 @@ def _tell_over_all(asked: argparse.Namespace, given: Given, seen: list[Inspected
     if held_out is not None:
         copies = held_out_copies(views, held_out)
         found = replace(found, held_out=len(held_out), held_out_copies=copies)
+        if asked.duplicates != "all" and not all(view.has_files for view in (held_out, *views.values())):
+            print(f"note: pictures of packed sets are compared with {VALIDATION} by --duplicates all")
     if asked.duplicates == "all":
         everything = duplicates_of(views if held_out is None else {**views, VALIDATION: held_out})
         everything.write(folder / FILE)
-        alike = everything.across(VALIDATION)[1] if held_out is not None else 0
-        found = replace(found, duplicates=counts_of(everything), held_out_alike=alike)
+        copies, alike = everything.copies_across(VALIDATION), everything.alike_across(VALIDATION)
+        found = replace(found, duplicates=counts_of(everything), held_out_copies=copies, held_out_alike=alike)
     if len(seen) > 1:
         write_over_all(found, folder, _kinds(asked))
     for line in lines_of(found, folder):

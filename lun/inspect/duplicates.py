@@ -28,10 +28,17 @@ class Duplicates:
     copies: Sequence[Sequence[Place]]
     alike: Sequence[Sequence[Place]]
 
-    def across(self, held_out: str) -> tuple[int, int]:
-        """How many of a set's pictures have a copy in another one, and how many more look like one there."""
-        copied = _also_elsewhere(self.copies, held_out)
-        return len(copied), len(_also_elsewhere(self.alike, held_out) - copied)
+    def copies_across(self, held_out: str) -> list[tuple[str, str]]:
+        """(path, path in another set) of each of a set's pictures that has a copy there."""
+        elsewhere = {}
+        for group in self.copies:
+            others = [path for name, path in group if name != held_out]
+            elsewhere |= {path: others[0] for name, path in group if name == held_out and others}
+        return sorted(elsewhere.items())
+
+    def alike_across(self, held_out: str) -> int:
+        """How many of a set's pictures look like one in another set, and have no copy there."""
+        return len(_also_elsewhere(self.alike, held_out) - _also_elsewhere(self.copies, held_out))
 
     def write(self, file: Path) -> None:
         """One line a picture: its group, what the group has in common, its set and path."""
@@ -71,7 +78,7 @@ def _all_the_same(group: Sequence[int], same: Sequence[frozenset[int]], of_place
 
 def held_out_copies(training: Mapping[str, DatasetView], held_out: DatasetView) -> list[tuple[str, str]]:
     """(path of a picture held out, where training reads the same bytes); of equal size alone are files read, at most
-    20,000 pictures."""
+    20,000 pictures, and none of packed sets."""
     by_size: dict[int, list[Path]] = {}
     for data in training.values():
         if data.has_files:

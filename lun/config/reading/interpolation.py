@@ -116,11 +116,12 @@ def _fault(tree: Any, path: Path, text: str, positions: Mapping[Path, str]) -> F
 
 
 def _sets_there(tree: Any, text: str) -> dict[str, Any]:
-    """{NAME: what it says itself} of the several sets that stand where `${PLACE.params.KEY}` means the params of one."""
+    """{NAME: what it says itself} of several sets that stand where `${PLACE.params.KEY}` means the params of one."""
     named = text.partition("${")[2].partition("}")[0]
     place, inside, key = named.partition(".params.train.params.")
-    sets = OmegaConf.select(tree, f"{place}.params.train.sets") if inside else None
-    return {str(name): OmegaConf.select(sets, f"{name}.params.{key}") for name in sets} if sets else {}
+    config = OmegaConf.to_container(tree, resolve=False)
+    sets = _at(config, (*place.split("."), "params", "train", "sets")) if inside else None
+    return {name: _at(one, ("params", *key.split("."))) for name, one in sets.items()} if isinstance(sets, dict) else {}
 
 
 def _written_out(path: Path, values: Iterable[Any]) -> str:

@@ -112,6 +112,20 @@ def test_what_validation_shares_with_training_is_told_by_content(desk: Path, cap
     assert run(["--base", config(local("cats")), "-o", "out", "--png"]) == 2  # that report stays
 
 
+def test_what_validation_shares_with_a_packed_set_is_told_where_all_are_compared(desk: Path, capsys) -> None:
+    shutil.copy(desk / "cats/3.png", desk / "held/z.png")
+    (desk / "held/z.txt").write_text("z")
+    assert pack(["cats", "-o", "packed", "--order", "given"]) == 0
+    base = config({"target": "lun.data.packed.PackedSet", "params": {"data_root": "packed", "size": 8}})
+    assert run(["--base", base, "-o", "few", "--json"]) == 0
+    assert "are compared with validation by --duplicates all" in capsys.readouterr().out
+    assert run(["--base", base, "--duplicates", "all", "-o", "all", "--json"]) == 0
+    assert "by --duplicates all" not in capsys.readouterr().out
+    few, every = (json.loads((desk / name / "sets.json").read_text())["held_out_copies"] for name in ("few", "all"))
+    assert [pair[0] for pair in few] == ["x.png"]
+    assert [pair[0] for pair in every] == ["x.png", "z.png"] and every[1][1].endswith("000000.tar#3")
+
+
 @pytest.mark.parametrize("buckets", [None, {"resolutions": [16], "step": 8}])
 def test_sets_stand_in_one_table_with_their_shares_and_laps(desk: Path, buckets: dict | None, capsys) -> None:
     (desk / "cats/orphan.txt").write_text("nobody's")
