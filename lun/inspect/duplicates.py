@@ -30,7 +30,7 @@ class Duplicates:
 
     def copies_across(self, held_out: str) -> list[tuple[str, str]]:
         """(path, path in another set) of each of a set's pictures that has a copy there."""
-        elsewhere = {}
+        elsewhere: dict[str, str] = {}
         for group in self.copies:
             others = [path for name, path in group if name != held_out]
             elsewhere |= {path: others[0] for name, path in group if name == held_out and others}

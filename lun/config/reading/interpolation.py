@@ -126,9 +126,9 @@ def _sets_there(tree: Any, text: str) -> dict[str, Any]:
 
 def _written_out(path: Path, values: Iterable[Any]) -> str:
     """The setting at `path` with the plain values that sets say themselves."""
-    plain = sorted({value for value in values if isinstance(value, int | float)}) or ["VALUE"]
+    plain = list(map(str, sorted({value for value in values if isinstance(value, int | float)}))) or ["VALUE"]
     in_list = path[-1].isdecimal()
-    written = f"[{', '.join(map(str, plain))}]" if in_list else plain[0]
+    written = f"[{', '.join(plain)}]" if in_list else plain[0]
     return f"{'.'.join(path[:-1] if in_list else path)}={written}"
 
 

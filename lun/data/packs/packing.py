@@ -77,7 +77,7 @@ class Packing:
         """sha256 of all that is packed beside the pictures: records, weights and the lengths of masks."""
         digest = hashlib.sha256()
         for index in indices.tolist():
-            masks = [mask.stat().st_size for mask in map(Path, self.dataset.files(index)[1:])]
+            masks = [mask.stat().st_size for mask in list(self.dataset.files(index))[1:]]
             digest.update(_told([self.dataset.record(index), self._weight(index), masks]) + b"\n")
         return digest.hexdigest()
 
