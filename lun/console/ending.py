@@ -51,7 +51,7 @@ def reported(program: Callable[[], int], words: Sequence[str]) -> int:
         return _bug(error, words)
     finally:
         log.forget()
-        for name in (VARIABLE, "LUN_SEED", "LUN_HOLDER"):
+        for name in (VARIABLE, "LUN_SEED", "LUN_START", "LUN_HOLDER"):
             os.environ.pop(name, None)
 
 

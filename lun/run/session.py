@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from uuid import uuid4
 
 from lightning.pytorch import Callback, Trainer
 
@@ -25,6 +26,7 @@ from lun.checkpoints.atomic import clean_leftovers
 from lun.cli.arguments import Arguments
 from lun.console import log as console
 from lun.console.collecting import collect_from_here
+from lun.data.index.looked_once import share_looks
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
 from lun.data.sets.set_wishes import require_carried_out
@@ -93,9 +95,10 @@ class Session:
         parts = build_parts(settings, settle_execution, on_cpu=device_of(trainer) == "cpu")
         parts.execution.warn_if_slow()
         data, model = parts.data, parts.model
+        first = FirstRank(parts.execution.ranks.store)
+        settle_start(parts.execution.ranks.count, first)
         data.setup("fit")
         warn_of_overlap(data.dataset("train"), data.dataset("validation") if data.has("validation") else None)
-        first = FirstRank(parts.execution.ranks.store)
         window = window_of(parts.execution, data.batch_size)
         length = settle_length(trainer, data.n, window.global_batch, arguments.time_limit is not None)
         seed = settle_seed(settings.config.get("seed"), first)
@@ -273,6 +276,11 @@ class Session:
         if tags := tag_frequency(self.data.dataset("train")):
             run.data.mkdir(exist_ok=True)
             replace_text(run.data / "tag_frequency.json", json.dumps(tags, ensure_ascii=False, indent=1) + "\n")
+
+
+def settle_start(ranks: int, first: FirstRank) -> None:
+    """Let the ranks of this start, if it has several, look into folders once for all that are on one machine."""
+    share_looks(first.decides("start", lambda: uuid4().hex) if ranks > 1 else None)
 
 
 def settle_seed(seed: int | None, first: FirstRank) -> int:

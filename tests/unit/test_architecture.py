@@ -451,6 +451,7 @@ PROCESS_WIDE = {
     "ldm.admission": "_granted: what the person trusts, by a flag of this start",
     "lun.console.log": "warnings.showwarning: how a program replaces it, by its documentation",
     "lun.data.images.decode": "Pillow's limits on the size of a picture, which are its modules' attributes",
+    "lun.data.index.looked_once": "_start: of which start this process is a rank, as its launcher decided",
     "lun.data.packs.remote": "_used_in: in which process a client was begun whose threads no fork survives",
     "lun.data.loader": "torch.multiprocessing.Queue: how its own executor hears of an error in its thread",
 }

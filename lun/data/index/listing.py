@@ -3,9 +3,10 @@
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ldm.errors import Fault
 
@@ -40,6 +41,16 @@ class Listing:
     """hidden files and those that systems leave behind"""
     unread: list[tuple[str, str]] = field(default_factory=list)
     """(name, reason) of what is not looked into"""
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> "Listing":
+        """From what `to_plain` gave."""
+        unread = [(name, reason) for name, reason in plain["unread"]]
+        return cls(**{**plain, "others": Counter(plain["others"]), "unread": unread})
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return vars(self)
 
     @property
     def is_empty(self) -> bool:
@@ -115,6 +126,7 @@ class Tree:
     follow_links  whether links may lead out of it
     masked        whether `mask/` holds masks in any case; else it does if all its names are those of pictures
     endings       of caption files
+    seen          folder -> what lies in it, as far as that is known beforehand; the others that are asked for join it
     """
 
     MASKS = "mask"
@@ -125,20 +137,25 @@ class Tree:
         follow_links: bool = False,
         masked: bool = False,
         endings: Sequence[str] = CAPTION_EXTENSIONS,
+        seen: dict[str, Listing] | None = None,
     ) -> None:
         self.root = root
+        self.seen = {} if seen is None else seen
         self.endings = endings
         self.real_root = None if follow_links else os.path.realpath(root)
         self._listed: dict[str, Listing] = {}
         self.masks = self.MASKS in self[""].folders and (masked or self._holds_masks())
         if self.masks:
-            self[""].folders.remove(self.MASKS)
+            others = [name for name in self[""].folders if name != self.MASKS]
+            self._listed[""] = replace(self[""], folders=others)
 
     def __getitem__(self, folder: str) -> Listing:
         """What lies in `folder`, '' being the root. Raises `Fault` DAT01 if it cannot be listed."""
         if folder not in self._listed:
             try:
-                self._listed[folder] = listing(os.path.join(self.root, folder), self.real_root, self.endings)
+                if folder not in self.seen:
+                    self.seen[folder] = listing(os.path.join(self.root, folder), self.real_root, self.endings)
+                self._listed[folder] = self.seen[folder]
             except OSError as error:
                 where = self.root / folder
                 raise Fault(

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lun.data.index.listing import LEAVES, Tree, is_left_behind, joined, leads_out
+from lun.data.index.looked_once import as_column, from_column, one_look
+from lun.data.index.one_reader import one_reader
 from lun.data.index.sizes import file_states
-from lun.data.index.store import Stamps, indexed, is_stored, store
+from lun.data.index.store import Stamps, index_path, indexed, is_stored, store
 from lun.data.layouts.folder_contents import FolderContents
 from lun.data.layouts.spread import read_by_many
 from lun.data.metadata.picture_table import Table, concatenated
@@ -21,16 +23,27 @@ def read_board(tree: Tree) -> FolderContents | None:
     if FOLDER not in tree.top.folders:
         return None
     root = tree.root
-    files, unread, skipped = json_files(root, tree.real_root)
+    with one_look(root, "descriptions", lambda: repr(tree.real_root).encode("utf-8", "surrogatepass")) as look:
+        found = json_files(root, tree.real_root) if look.found is None else from_column(look.found)
+        look.seen = lambda: as_column(found)
+    files, unread, skipped = found
     if not files:
         return None
-    table, reused = _known(root, files) if is_stored(root, "board") else (_first(root, files), False)
+    table, reused = _known(root, files) if is_stored(root, "board") else _first(root, files)
     words = f"board JSON, {len(files):,} files"
-    return FolderContents("board", words, table, "", skipped, reused, paths_from_metadata=True, unread=tuple(unread))
+    links = tuple((path, reason) for path, reason in unread)
+    return FolderContents("board", words, table, "", skipped, reused, paths_from_metadata=True, unread=links)
 
 
 def has_json(root: Path) -> bool:
     """Whether there is a `.json` file below `metadata/`."""
+    with one_look(root, "board", lambda: b"") as look:
+        found = _has_json(root) if look.found is None else from_column(look.found)
+        look.seen = lambda: as_column(found)
+    return bool(found)
+
+
+def _has_json(root: Path) -> bool:
     return any(extension == ".json" for _, _, names in os.walk(root / FOLDER) for extension in map(_ending, names))
 
 
@@ -65,11 +78,14 @@ def _leaves(link: str, real_root: str | None) -> bool:
     return real_root is not None and os.path.exists(link) and leads_out(link, real_root)
 
 
-def _first(root: Path, files: list[str]) -> Table:
-    """All files are opened, so that none has to be looked at before."""
-    table, states = _read(root, files)
-    store(root, "board", Stamps.of(files, states), table)
-    return table
+def _first(root: Path, files: list[str]) -> tuple[Table, bool]:
+    """All files are opened, so that none has to be looked at before; by one process of a machine for all."""
+    with one_reader(index_path(root, "board")):
+        if not is_stored(root, "board"):
+            table, states = _read(root, files)
+            store(root, "board", Stamps.of(files, states), table)
+            return table, False
+    return _known(root, files)
 
 
 def _known(root: Path, files: list[str]) -> tuple[Table, bool]:

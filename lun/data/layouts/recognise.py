@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ldm.errors import Fault
-from lun.data.index.listing import CAPTION_FOLDER, Tree, joined
+from lun.data.index.listing import CAPTION_FOLDER, Listing, Tree, joined
+from lun.data.index.looked_once import as_column, from_column, one_look
 from lun.data.index.missing_data import check_folder, no_images
 from lun.data.layouts.board import FOLDER, has_json, read_board
 from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName
@@ -46,10 +47,21 @@ _TRIED = 2000
 def read_layout(root: Path, forced: LayoutName | None, asked: Asked) -> FolderContents:
     """What lies in `root`, in the layout `forced` or else in the one that it has.
 
-    Raises `Fault` DAT01 (no such folder), DAT02 and DAT03 (nothing of that kind in it), DEP01 (no pyarrow).
+    Of the ranks of a machine one lists the folders. Raises `Fault` DAT01 (no such folder), DAT02 and DAT03 (nothing of
+    that kind in it), DEP01 (no pyarrow).
     """
     check_folder(root)
-    tree = Tree(root, asked.follow_links, asked.masked, asked.endings)
+    with one_look(root, "listing", lambda: repr((asked.follow_links, list(asked.endings))).encode()) as look:
+        seen = {} if look.found is None else from_column(look.found)
+        listed = {folder: Listing.of_plain(plain) for folder, plain in seen.items()}
+        tree = Tree(root, asked.follow_links, asked.masked, asked.endings, listed)
+        contents = _read(tree, forced, asked)
+        look.seen = lambda: as_column({folder: inside.to_plain() for folder, inside in tree.seen.items()})
+    return contents
+
+
+def _read(tree: Tree, forced: LayoutName | None, asked: Asked) -> FolderContents:
+    root = tree.root
     contents = _READERS[forced](tree, asked) if forced else _recognised(tree, asked)
     if contents is None and forced:
         raise Fault(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lun.data.index.listing import EXTENSIONS, LEAVES, SPECIAL, composed, extension, joined, leads_out
+from lun.data.index.looked_once import as_column, from_column, one_look
 from lun.data.metadata.columns import Strings
 from lun.data.metadata.filters import Filter, Kept
 from lun.data.metadata.picture_table import Table
@@ -86,12 +88,24 @@ class Presence:
             self.states = np.zeros(len(table), np.uint8)
             rows = np.flatnonzero(left)
             paths = table.path.at(rows)
-            for folder in {path.rpartition("/")[0] for path in paths}:
-                self._folder(folder)
+            self._look({path.rpartition("/")[0] for path in paths})
             here = self.here
             self.states[rows] = [_HERE if path in here else self._state(path) for path in paths]
         kept: Kept = self.states != state
         return kept
+
+    def _look(self, folders: Iterable[str]) -> None:
+        """List all of `folders`; one rank of a machine does it for all."""
+
+        def asked() -> bytes:
+            return repr((sorted(folders), self.real_root)).encode("utf-8", "surrogatepass")
+
+        with one_look(self.root, "pictures", asked) as look:
+            self.folders = {} if look.found is None else from_column(look.found)
+            for folder in folders:
+                inside = self._folder(folder)
+                self.here.update(_images(folder, inside or {}))
+            look.seen = lambda: as_column(self.folders)
 
     def _state(self, path: str) -> int:
         if extension(path) not in EXTENSIONS:
@@ -121,14 +135,15 @@ class Presence:
 
     def _listed(self, folder: str) -> dict[str, int]:
         with os.scandir(os.path.join(self.root, folder)) as entries:
-            states = {
+            return {
                 entry.name: _LINK if entry.is_symlink() else _HERE if entry.is_file(follow_symlinks=False) else _SPECIAL
                 for entry in entries
             }
-        self.here.update(
-            joined(folder, name) for name, state in states.items() if state == _HERE and name.endswith(_ENDINGS)
-        )
-        return states
 
     def _leaves(self, path: str) -> bool:
         return self.real_root is not None and leads_out(os.path.join(self.root, path), self.real_root)
+
+
+def _images(folder: str, inside: Mapping[str, int]) -> Iterator[str]:
+    """Paths of the files in `folder` that are images by their name, links aside."""
+    return (joined(folder, name) for name, state in inside.items() if state == _HERE and name.endswith(_ENDINGS))

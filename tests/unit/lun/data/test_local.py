@@ -20,6 +20,7 @@ from lun.data.local import Local
 from lun.data.metadata.params import MetadataParams, checked
 from lun.data.overlap import warn_of_overlap
 from lun.data.packed import PackedSet
+from lun.data.packs.destination import FolderDestination
 from lun.data.packs.packing import Packing, PackSettings
 
 
@@ -537,7 +538,7 @@ def test_one_of_several_captions_is_drawn_and_all_are_kept(tmp_path, form):
         data = Local(str(tmp_path), captions=captions, size=4)
         assert drawn(data) == set(data.settled_captions(0)) == wanted
         assert data.captions_settled and data.caption_count(0) == len(wanted)
-    Packing(data, tmp_path.with_name(f"{tmp_path.name}-packed"), PackSettings()).run()
+    Packing(data, FolderDestination(tmp_path.with_name(f"{tmp_path.name}-packed")), PackSettings()).run()
     rules = {name: value for name, value in captions.items() if name != "files"}
     packed = PackedSet(str(tmp_path.with_name(f"{tmp_path.name}-packed")), captions=rules, size=4)
     assert drawn(packed) == set(packed.settled_captions(0)) == wanted and packed.caption_count(0) == len(wanted)

@@ -1,11 +1,13 @@
 """What a start settles by itself."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from lun.data.index.looked_once import as_column, one_look
 from lun.run.rate import rate_of
-from lun.run.session import run_name, settle_seed
+from lun.run.session import run_name, settle_seed, settle_start
 from lun.run_dir.first_rank import FirstRank
 
 
@@ -37,3 +39,17 @@ def test_minus_one_draws_a_seed_and_shows_it(caplog: pytest.LogCaptureFixture, m
 def test_a_model_section_without_a_rate_trains_at_the_default() -> None:
     assert rate_of({}) == (1.0e-4, "none")
     assert rate_of({"base_learning_rate": 1e-5, "scale_lr": True}) == (1e-5, "linear")
+
+
+def test_the_ranks_of_one_start_share_what_they_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sees(rank: int, ranks: int = 2) -> bool:
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        settle_start(ranks, FirstRank())
+        with one_look(tmp_path, "any", lambda: b"") as look:
+            look.seen = lambda: as_column("something")
+        return look.found is not None
+
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path))
+    monkeypatch.setenv("LUN_START", "")
+    assert [sees(0), sees(1), sees(0), sees(1)] == [False, True, False, True]
+    assert not sees(0, ranks=1)
