@@ -27,6 +27,13 @@ def as_on_disk(root: Path, table: Table) -> Table:
     """The table with paths as the disk writes their accents, where only that differs."""
     if table.path.is_ascii:
         return table
+    with one_look(root, "spelling", table.path.rows.values.tobytes) as look:
+        paths = _on_disk(root, table.path) if look.found is None else from_column(look.found)
+        look.seen = lambda: as_column(paths)
+    return dataclasses.replace(table, path=Strings.of(paths))
+
+
+def _on_disk(root: Path, paths: Strings) -> list[str]:
     names: dict[str, dict[str, str]] = {}
 
     def on_disk(path: str) -> str:
@@ -41,8 +48,7 @@ def as_on_disk(root: Path, table: Table) -> Table:
             names[place] = {composed(one): one for one in _names(os.path.join(root, place))}
         return joined(place, names[place].get(composed(name), name))
 
-    paths = [on_disk(path) if _is_text(path) else path for path in table.path]
-    return dataclasses.replace(table, path=Strings.of(paths))
+    return [on_disk(path) if _is_text(path) else path for path in paths]
 
 
 def _names(folder: str) -> list[str]:

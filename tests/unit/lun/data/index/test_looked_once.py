@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +40,8 @@ def flat(root: Path, name: str) -> None:
 def board(root: Path, name: str) -> None:
     put(root, f"img/{name}.png")
     (root / "metadata").mkdir(exist_ok=True)
-    (root / f"metadata/{name}.json").write_text(json.dumps({"path": f"img/{name}.png", "tags": [name]}))
+    told = unicodedata.normalize("NFD", f"img/{name}.png")
+    (root / f"metadata/{name}.json").write_text(json.dumps({"path": told, "tags": [name]}))
 
 
 Put = Callable[[Path, str], None]
@@ -70,13 +72,13 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         real = getattr(os, name)
 
         def call(*given: Any, **named: Any) -> Any:
-            if name == "scandir" or "dir_fd" in named:
+            if name != "stat" or "dir_fd" in named:
                 counted[name] += 1
             return real(*given, **named)
 
         monkeypatch.setattr(os, name, call)
 
-    for name in ("scandir", "stat"):
+    for name in ("scandir", "listdir", "stat"):
         counting(name)
     return counted
 

@@ -77,8 +77,14 @@ def test_several_files_are_one_set_and_rows_are_named_by_line(tmp_path, caplog):
     (tmp_path / "a/2.png").unlink()
     with caplog.at_level(logging.INFO):
         assert captions(tmp_path) == {"a/1.png": "x", "b/1.png": "z"}
-    assert any("2 parquet files, 3 entries" in message for message in caplog.messages)
+    assert any("a.parquet, b.parquet, 3 entries" in message for message in caplog.messages)
     assert any("-1 image missing" in message for message in caplog.messages)
+
+
+def test_the_parent_of_the_set_will_do_and_paths_count_from_the_file(tmp_path):
+    put(tmp_path / "train", path=["a.png"], text=["words"])
+    put(tmp_path / "test", path=["b.png"], text=["others"])
+    assert captions(tmp_path) == {"train/a.png": "words"}
 
 
 def test_a_second_start_reads_the_index(tmp_path, monkeypatch):

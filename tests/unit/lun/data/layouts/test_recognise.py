@@ -139,9 +139,11 @@ def test_a_forced_layout_that_is_not_there_says_what_was_looked_for(tmp_path):
     assert (found.id, found.why) == ("DAT03", "looked for .json files below metadata/")
 
 
-def test_parquet_without_its_library_says_how_to_get_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", ["posts.parquet", "train/posts.parquet", "data/train-00000-of-00001.parquet"])
+def test_parquet_without_its_library_says_how_to_get_it(tmp_path, monkeypatch, place):
     put(tmp_path, "a.png")
-    (tmp_path / "posts.parquet").write_bytes(b"PAR1")
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     found = fault(tmp_path)
     assert found.id == "DEP01"
