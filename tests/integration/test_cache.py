@@ -10,6 +10,7 @@ from support.runs import make_shapes, newest_run
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.data.cache.cache_settings import Cache
+from lun.pack.command import run as pack
 from lun.run.caches_alone import frozen_networks
 from lun.run.fill_caches import require_first_stage
 
@@ -51,6 +52,28 @@ def test_resumes_in_buckets_with_a_cache_equal_the_straight_run(lun: Lun, tmp_pa
     assert lun("-t", "-n", "chain", *settings, horizon, "lightning.trainer.max_steps=2", data=data) == 0
     assert lun("-r", str(newest_run(tmp_path / "logs")), "-t", steps, base=False) == 0
     assert differences(straight, final_state(newest_run(tmp_path / "logs"))) == []
+
+
+def test_a_packed_set_in_buckets_and_a_cache_trains_as_the_folder_and_fills_nothing_twice(
+    lun: Lun, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lun.data.cache.latents.fill.BATCH", 1)
+    data = make_shapes(tmp_path / "shapes", [(8, 8)] * 4 + [(16, 8)] * 5)
+    assert pack([str(data), "-o", str(tmp_path / "packed"), "--order", "given"]) == 0
+    sets = [("folder", data, "lun.data.local.Local"), ("packed", tmp_path / "packed", "lun.data.packed.PackedSet")]
+    params = "params: {size: 8, mask: folder, data_root: "
+    states = []
+    for name, root, target in [*sets, sets[1]]:
+        caplog.clear()
+        window = ", window: null" if "Packed" in target else ""
+        train = f"data.params.train={{target: {target}, {params}{root}{window}}}}}"
+        steps = f"lightning.trainer.max_steps={STEPS}"
+        buckets = "data.params.buckets={resolutions: [8], step: 4}"
+        assert lun("-t", "-n", name, *CACHE, train, buckets, steps, data=None) == 0
+        states.append(final_state(newest_run(tmp_path / "logs")))
+    assert differences(*states[:2]) == differences(*states[1:]) == []
+    assert not any("to compute" in message for message in caplog.messages)
+    assert len(list((cache / "moments_by_shard").rglob("*.safetensors"))) == 4
 
 
 def test_the_command_fills_what_training_then_reads(

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -13,11 +12,20 @@ import torch
 from ldm.errors import Fault
 from ldm.place import cache_root
 from lun.data.cache.latents import fill as moments
-from lun.data.cache.latents.cached import CachedDataset, require_cacheable, wanted_entries
+from lun.data.cache.latents.cached import (
+    CachedDataset,
+    KeptMoments,
+    NamedMoments,
+    require_cacheable,
+    wanted_entries,
+)
 from lun.data.cache.latents.contents import Contents
 from lun.data.cache.latents.encoder import LatentEncoder
-from lun.data.cache.latents.ways import WHERE, require_effect, ways_of
+from lun.data.cache.latents.shard_fill import fill_stretches
+from lun.data.cache.latents.shard_layout import ShardLayout, ShardMoments, lies_in_shards, missing_stretches
+from lun.data.cache.latents.ways import WHERE, Ways, require_effect, ways_of
 from lun.data.cache.shards.filling import Share, fill_together
+from lun.data.cache.shards.shard_files import CacheShards, Writer
 from lun.data.cache.text import fill as texts
 from lun.data.cache.text.embedder import CachedText
 from lun.data.cache.text.encoder import TextEncoder
@@ -87,21 +95,61 @@ class Cache:
         sizes  the examples that are read at each size. Raises `Fault` CFG08 for a dataset that cannot be cached.
         """
         require_cacheable(dataset)
-        contents = Contents(self.root / "contents")
         ways = ways_of(dataset, self.variants)
+        kept = self._by_shard if lies_in_shards(dataset, sizes) else self._by_name
+        return CachedDataset(dataset, ways, kept(dataset, ways, sizes, encoder, workers, share))
+
+    def _by_name(
+        self,
+        dataset: Any,
+        ways: Ways,
+        sizes: Mapping[Size | None, np.ndarray],
+        encoder: LatentEncoder,
+        workers: int,
+        share: Share,
+    ) -> KeptMoments:
+        contents = Contents(self.root / "contents")
         wanted = wanted_entries(dataset, ways, sizes, contents)
         contents.save()
         dtype, folder = DTYPES[self.dtype], self._folder("moments", encoder.identity())
-        fill = partial(moments.fill, dataset, ways, encode=encoder, dtype=dtype, workers=workers)
-        shards = fill_together(partial(moments.missing_entries, wanted), fill, folder, moments.WHAT, share)
+        fill_together(
+            lambda: moments.missing_entries(wanted, CacheShards(folder)),
+            lambda missing: moments.fill(dataset, ways, missing, Writer(folder), encoder, dtype, workers),
+            *(folder, moments.WHAT, share),
+        )
+        shards = CacheShards(folder)
         log.info("cache    %s moments in %s", f"{len(shards):,}", folder)
-        return CachedDataset(dataset, ways, wanted, shards)
+        return NamedMoments(wanted, shards)
+
+    def _by_shard(
+        self,
+        dataset: Any,
+        ways: Ways,
+        sizes: Mapping[Size | None, np.ndarray],
+        encoder: LatentEncoder,
+        workers: int,
+        share: Share,
+    ) -> KeptMoments:
+        layout = ShardLayout(dataset, ways, sizes)
+        dtype, folder = DTYPES[self.dtype], self._folder("moments_by_shard", encoder.identity())
+        fill_together(
+            lambda: missing_stretches(layout, folder),
+            lambda missing: fill_stretches(dataset, layout, missing, folder, encoder, dtype, workers),
+            *(folder, "files of moments", share),
+        )
+        log.info("cache    moments of %s shards in %s", f"{len(layout.identities):,}", folder)
+        return ShardMoments(layout, folder)
 
     def text_of(self, datasets: Sequence[Any], encoder: TextEncoder, share: Share) -> CachedText:
         """What takes the place of `encoder`: the settled captions of `datasets` are computed now where missing."""
         folder = self._folder("text", encoder.identity())
-        fill = partial(texts.fill, encode=encoder, dtype=DTYPES[self.dtype])
-        shards = fill_together(partial(texts.missing_captions, datasets), fill, folder, texts.WHAT, share)
+        dtype = DTYPES[self.dtype]
+        fill_together(
+            lambda: texts.missing_captions(datasets, CacheShards(folder)),
+            lambda missing: texts.fill(missing, Writer(folder), encoder, dtype),
+            *(folder, texts.WHAT, share),
+        )
+        shards = CacheShards(folder)
         log.info("cache    %s captions in %s", f"{len(shards):,}", folder)
         return CachedText(encoder, shards)
 

@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
 
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
@@ -91,20 +92,46 @@ def _content(access: DatasetAccess, index: int, contents: Contents, fingerprint:
         return None  # reported and replaced when its turn comes, as every bad picture
 
 
-class CachedDataset:
-    """`dataset` with `moments` (and `mask`, at their scale) in place of `image`."""
+class KeptMoments(Protocol):
+    """The moments of a dataset's examples on disk."""
 
-    def __init__(self, dataset: Any, ways: Ways, wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> None:
-        self.dataset = dataset
-        self.access = DatasetAccess(dataset)
+    def content(self, index: int, size: Size | None) -> int:
+        """A number of what an example's files hold, which decides about variants."""
+
+    def read(self, index: int, size: Size | None, way: int) -> dict[str, Tensor] | None:
+        """The tensors of an example in one way; None where its picture could not be read. Raises `Fault` DAT11."""
+
+
+class NamedMoments:
+    """Moments that are found by the names of `wanted_entries`."""
+
+    def __init__(self, wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> None:
         self.shards = shards
-        self.ways = ways
         self.examples = {size: entries.examples for size, entries in wanted.items()}
         self.contents = {size: entries.contents for size, entries in wanted.items()}
         self.places = {
             size: shards.locate(entries.names.reshape(-1, ENTRY_BYTES)).reshape(*entries.names.shape[:2], 2)
             for size, entries in wanted.items()
         }
+
+    def content(self, index: int, size: Size | None) -> int:
+        """As of `KeptMoments`."""
+        return int(self.contents[size][np.searchsorted(self.examples[size], index)])
+
+    def read(self, index: int, size: Size | None, way: int) -> dict[str, Tensor] | None:
+        """As of `KeptMoments`."""
+        place = self.places[size][np.searchsorted(self.examples[size], index), way]
+        return None if place[0] < 0 else self.shards.read(place)
+
+
+class CachedDataset:
+    """`dataset` with `moments` (and `mask`, at their scale) in place of `image`."""
+
+    def __init__(self, dataset: Any, ways: Ways, kept: KeptMoments) -> None:
+        self.dataset = dataset
+        self.access = DatasetAccess(dataset)
+        self.kept = kept
+        self.ways = ways
         if hasattr(dataset, "sizes"):
             dataset.sizes()  # read once here, and not by every worker at every example
 
@@ -123,14 +150,13 @@ class CachedDataset:
 
     def example(self, index: int, draws: Draws, size: Size | None = None) -> Example:
         """Raises `Fault` DAT06 for a picture that could not be read when the cache was filled."""
-        row = int(np.searchsorted(self.examples[size], index))
         way = self.ways.met(draws)
-        place = self.places[size][row, way]
-        if place[0] < 0:
+        kept = self.kept.read(index, size, way)
+        if kept is None:
             path = self.access.path(index)
             raise Fault("DAT06", f"cannot read image {path}", why="it could not be read when the cache was filled")
-        tensors: Any = {name: tensor.float() for name, tensor in self.shards.read(place).items()}
-        flipped, drawn = self.ways.look(int(self.contents[size][row]), way)
+        tensors: Any = {name: tensor.float() for name, tensor in kept.items()}
+        flipped, drawn = self.ways.look(self.kept.content(index, size), way)
         tensors |= self.access.placement(index, flipped, size, drawn)
         further = self.dataset.further_captions(index) if hasattr(self.dataset, "further_captions") else {}
         return {**tensors, "caption": self.dataset.caption(index, draws), **further}

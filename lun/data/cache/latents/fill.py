@@ -1,7 +1,7 @@
 """Filling the cache of moments: pictures are read by worker processes and encoded by size."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from ldm.models.pixels import shares
 from lun.data.cache.latents.cached import UNREADABLE, WantedEntries
 from lun.data.cache.latents.ways import Ways
 from lun.data.cache.shards.filling import steadily
-from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards, Writer
+from lun.data.cache.shards.shard_files import ENTRY_BYTES, CacheShards
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.loader import guard_worker
 from lun.data.order.law import Size
@@ -31,6 +31,19 @@ class Entry(NamedTuple):
     size: Size | None
     content: int
     way: int
+
+
+class EntryWriter(Protocol):
+    """What takes in entries, in their order."""
+
+    def add(self, entry: bytes, tensors: Mapping[str, Tensor]) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+def in_batches(start: int, end: int) -> list[list[int]]:
+    """The numbers from `start` to `end`, as many at a time as are encoded together."""
+    return [list(range(first, min(first + BATCH, end))) for first in range(start, end, BATCH)]
 
 
 def missing_entries(wanted: Mapping[Any, WantedEntries], shards: CacheShards) -> list[Entry]:
@@ -50,17 +63,21 @@ def fill(
     dataset: Any,
     ways: Ways,
     missing: Sequence[Entry],
-    writer: Writer,
+    writer: EntryWriter,
     encode: Callable[[Tensor], Tensor],
     dtype: torch.dtype,
     workers: int,
+    batches: list[list[int]] | None = None,
 ) -> None:
-    """Encode `missing` and write it; pictures that cannot be read are left out, for the run to tell and replace."""
+    """Encode `missing` and write it; pictures that cannot be read are left out, for the run to tell and replace.
+
+    batches  numbers of those that are encoded together
+    """
     if not missing:
         return
     loader = DataLoader(
         _Pictures(dataset, ways, missing),
-        batch_size=BATCH,
+        batch_sampler=in_batches(0, len(missing)) if batches is None else batches,
         num_workers=workers,
         collate_fn=list,
         worker_init_fn=_guard,
@@ -92,6 +109,10 @@ class _Pictures(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.entries)
 
+    def __getitems__(self, numbers: Sequence[int]) -> list[Row | None]:
+        self.access.fetch([self.entries[number].example for number in numbers])
+        return [self[number] for number in numbers]
+
     def __getitem__(self, number: int) -> Row | None:
         entry = self.entries[number]
         try:
@@ -111,7 +132,7 @@ def _by_shape(rows: list[Row]) -> Iterator[list[Row]]:
     yield from alike.values()
 
 
-def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dtype, writer: Writer) -> None:
+def _encode(rows: list[Row], encode: Callable[[Tensor], Tensor], dtype: torch.dtype, writer: EntryWriter) -> None:
     moments = encode(torch.stack([torch.as_tensor(picture["image"]) for _, picture in rows]))
     for (entry, picture), own in zip(rows, moments, strict=True):
         if not own.isfinite().all():

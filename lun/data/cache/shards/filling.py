@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tqdm import tqdm
-
-from lun.data.cache.shards.shard_files import CacheShards, Writer
 
 log = logging.getLogger(__name__)
 
@@ -30,32 +28,35 @@ class Share:
     wait: Callable[[], None] = lambda: None
 
 
+class Flushed(Protocol):
+    """What takes in results, and is told to write them down."""
+
+    def flush(self) -> None: ...
+
+
 def fill_together(
-    missing: Callable[[CacheShards], Sequence[Missing]],
-    fill: Callable[[Sequence[Missing], Writer], None],
+    missing: Callable[[], Sequence[Missing]],
+    fill: Callable[[Sequence[Missing]], None],
     folder: Path,
     what: str,
     share: Share,
-) -> CacheShards:
+) -> None:
     """Every rank fills its share; then whoever sees no shared folder fills the rest for itself.
 
-    missing  what the shards have not got
+    missing  what the folder has not got
     what     what is computed, in the plural
     """
-    absent = missing(CacheShards(folder))
+    absent = missing()
     if absent and share.rank == 0:
         log.info("cache    %s %s to compute, kept in %s", f"{len(absent):,}", what, folder)
-    fill(absent[share.rank :: share.world_size], Writer(folder))
+    fill(absent[share.rank :: share.world_size])
     share.wait()
-    shards = CacheShards(folder)
-    if share.world_size > 1 and (rest := missing(shards)):
-        fill(rest, Writer(folder))
-        shards = CacheShards(folder)
+    if share.world_size > 1 and (rest := missing()):
+        fill(rest)
     share.wait()
-    return shards
 
 
-def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Writer, total: int, what: str) -> None:
+def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Flushed, total: int, what: str) -> None:
     """Take in batch after batch, tell how far it is, and write at least every two minutes.
 
     add  computes one batch, hands it to `writer`, and returns how many of the `total` entries it stood for

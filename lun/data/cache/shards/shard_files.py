@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 ENTRY_BYTES = 16
 """Length of an entry's name."""
 
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What opening a file raises that is none of these, or not a whole one."""
+
 SHARD_BYTES = 256 * 2**20
 NUMPY = {"F32": np.float32, "F16": np.float16, "U8": np.uint8}
 _ENTRIES = "entries"
@@ -77,7 +80,7 @@ class CacheShards:
         for path in sorted(folder.glob("*.safetensors")):
             try:
                 self.shards.append(Shard(path))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            except DAMAGED as error:
                 log.warning("cache file %s is damaged and is not used: %s", path, error)
         names = [shard.entries for shard in self.shards]
         every = np.concatenate(names) if names else np.zeros((0, ENTRY_BYTES), np.uint8)
@@ -129,21 +132,29 @@ class Writer:
         self.held = 0
 
     def _write(self, rows: list[tuple[bytes, Mapping[str, Tensor]]]) -> None:
-        names = torch.frombuffer(bytearray(b"".join(entry for entry, _ in rows)), dtype=torch.uint8)
-        names = names.view(-1, ENTRY_BYTES)
-        sums = [_checksum(name.numpy(), row) for name, (_, row) in zip(names, rows, strict=True)]
-        checksums = torch.from_numpy(np.stack(sums))
+        names = bytearray(b"".join(entry for entry, _ in rows))
         tensors = {name: torch.stack([row[name] for _, row in rows]) for name in rows[0][1]}
-        shard = self.folder / f"{uuid4().hex}.safetensors"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with unfinished(shard) as hidden:
-                save_file({**tensors, _ENTRIES: names, _CHECKSUMS: checksums}, str(hidden))
-                with hidden.open("rb") as file:
-                    flush_file(file)
-                move_into_place(hidden, shard)
-        except (OSError, SafetensorError) as error:
-            raise _not_written(self.folder, error) from error
+        write_shard(self.folder / f"{uuid4().hex}.safetensors", names, tensors)
+
+
+def write_shard(shard: Path, entries: bytearray, tensors: Mapping[str, Tensor]) -> None:
+    """Write the file of a `Shard`, whole or not at all. Raises `Fault` DSK01.
+
+    entries  the names of m entries, 16 bytes each
+    tensors  each with m rows
+    """
+    names = torch.frombuffer(entries, dtype=torch.uint8).view(-1, ENTRY_BYTES)
+    sums = [_checksum(name.numpy(), {key: rows[at] for key, rows in tensors.items()}) for at, name in enumerate(names)]
+    checksums = torch.from_numpy(np.stack(sums))
+    try:
+        shard.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(shard) as hidden:
+            save_file({**tensors, _ENTRIES: names, _CHECKSUMS: checksums}, str(hidden))
+            with hidden.open("rb") as file:
+                flush_file(file)
+            move_into_place(hidden, shard)
+    except (OSError, SafetensorError) as error:
+        raise _not_written(shard.parent, error) from error
 
 
 def _checksum(name: np.ndarray, row: Mapping[str, Tensor]) -> np.ndarray:

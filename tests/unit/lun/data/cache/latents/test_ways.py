@@ -65,7 +65,7 @@ def test_a_cached_variant_is_the_picture_of_its_own_draws_and_tells_where_it_was
         index, draws = slot % 3, Draws(0, slot)
         kept = cached.example(index, draws)
         way = cached.ways.met(draws)
-        flipped, own = cached.ways.look(int(cached.contents[None][index]), way)
+        flipped, own = cached.ways.look(cached.kept.content(index, None), way)
         plain = data.picture(index, flipped, None, own)
         assert torch.equal(kept["moments"][:3], centred(plain["image"]).movedim(-1, 0))
         assert (kept["crop"], kept["target_size"]) == (plain["crop"], plain["target_size"])
