@@ -52,7 +52,7 @@ class Stretch(NamedTuple):
         return self.name + row.to_bytes(ENTRY_BYTES - NAME_BYTES, "little")
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """The file of an example, by the place of the file's first one, and the row there."""
 
     first: int
@@ -99,12 +99,12 @@ class ShardLayout:
         name = hashlib.sha256(self.identities[shard] + told + rows.tobytes()).digest()[:NAME_BYTES]
         return Stretch(name, size, way, first, end - first)
 
-    def place(self, index: int, size: Size | None) -> Place:
+    def place(self, index: int, size: Size | None) -> RowPlace:
         """Where an example lies that is read at `size`."""
         number = int(np.searchsorted(self.examples[size], index))
         start = self.bounds[size][self._shard(index)]
         row = (number - start) % ROWS
-        return Place(number - row, row)
+        return RowPlace(number - row, row)
 
     def content(self, index: int) -> int:
         """A number of what the shard holds for an example, which decides about variants."""
