@@ -111,6 +111,7 @@ COVERED_BY = {
     "lun.data.cache.latents.contents": "tests/unit/lun/data/cache/latents/test_cached.py",
     "lun.data.cache.latents.encoder": "tests/unit/lun/data/cache/latents/test_cached.py",
     "lun.data.cache.latents.fill": "tests/integration/test_cache.py",
+    "lun.data.cache.latents.shard_layout": "tests/unit/lun/data/cache/latents/test_shard_fill.py",
     "lun.data.cache.shards.filling": "tests/unit/lun/data/cache/latents/test_cached.py",
     "lun.data.cache.text.encoder": "tests/unit/lun/data/cache/text/test_embedder.py",
     "lun.data.cache.text.fill": "tests/unit/lun/data/cache/text/test_embedder.py",
