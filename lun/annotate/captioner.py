@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from PIL.Image import Image
+from torch import Tensor
+from transformers import GenerationMixin
 
 from ldm.errors import Fault
 from lun.annotate.pretrained import DType, device_of, load_model, load_processor, on_device
 from lun.data.metadata.caption_files import one_line
 
 QUESTION = "Describe this picture in one sentence."
+TASK = "<CAPTION>"
+"""What a model with a fixed list of tasks is told to do."""
 
 
 class Captioner:
     """One caption for each picture, by the most likely words, so that the same picture is always told the same.
 
     model       the folder of a model that `AutoModelForImageTextToText` reads
-    prompt      what the caption goes on from (BLIP), the task (Florence-2: `<DETAILED_CAPTION>`), or the question that
-                a model for conversations is asked
+    prompt      what the caption goes on from (BLIP, BLIP-2, GIT), the task (Florence-2: `<DETAILED_CAPTION>`, or by
+                default `<CAPTION>`), or the question that a model for conversations is asked
     max_tokens  longest caption
     beams       sequences that are searched at a time: more cost as many times as much
     """
@@ -42,8 +46,11 @@ class Captioner:
         self.model: Any = load_model(kind, Path(model), device_of(device), dtype, what)
         self.processor = load_processor("AutoProcessor", Path(model), what)
         self.converses = bool(getattr(self.processor, "chat_template", None))
-        self.prompt = self._in_a_conversation(prompt or QUESTION) if self.converses else prompt
+        self.prompt = self._in_a_conversation(prompt or QUESTION) if self.converses else prompt or self._task()
         self.limits = {"max_new_tokens": max_tokens, "num_beams": beams, "do_sample": False}
+
+    def _task(self) -> str | None:
+        return TASK if TASK in getattr(self.processor, "task_prompts_without_inputs", ()) else None
 
     def _in_a_conversation(self, question: str) -> str:
         content = [{"type": "image"}, {"type": "text", "text": question}]
@@ -60,20 +67,34 @@ class Captioner:
         texts = self.processor.batch_decode(words, skip_special_tokens=True)
         return [{"caption": one_line(text)} for text in texts]
 
-    def _inputs(self, pictures: Sequence[Image]) -> Any:
+    def _inputs(self, pictures: Sequence[Image]) -> Mapping[str, Tensor]:
         given: dict[str, Any] = {"images": list(pictures), "return_tensors": "pt"}
         if self.prompt is not None:
             given |= {"text": [self.prompt] * len(pictures), "padding": True}
         if self.converses:
             given |= {"images": [[one] for one in pictures], "padding_side": "left"}  # answers follow at once
         try:
-            return self.processor(**given)
+            return self._open_ended(self.processor(**given))
         except (ValueError, TypeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             fix = "--param 'prompt=\"<DETAILED_CAPTION>\"' for Florence-2, or what the model's page says"
             raise Fault(
                 "CLI03", "the model does not take pictures so", where="--param prompt", why=why, fix=fix
             ) from error
+
+    def _open_ended(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Without the token that ends a text, for models that go on from the tokens as they are (GIT).
+
+        Encoders are trained with it, and BLIP takes it off by itself.
+        """
+        asked = inputs.get("input_ids")
+        own = type(self.model).generate is not GenerationMixin.generate
+        if asked is None or own or self.model.config.is_encoder_decoder:
+            return inputs
+        tokenizer = self.processor.tokenizer
+        if int(asked[0, -1]) not in {tokenizer.eos_token_id, tokenizer.sep_token_id}:
+            return inputs
+        return {name: each[:, :-1] if each.shape == asked.shape else each for name, each in inputs.items()}
 
 
 def _require_counts(max_tokens: int, beams: int) -> None:

@@ -21,6 +21,7 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 CONFIG = "config.json"
 VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 """Without one of them the library makes a tokenizer that knows nothing, and says nothing."""
+VIDEOS = "video_processor"
 _KEPT_OUT = {"local_files_only": True, "trust_remote_code": False}
 _REFUSALS = (SafetensorError, OSError, ValueError, KeyError, RuntimeError, ImportError, TypeError, AttributeError)
 """What the library raises for folders that do not hold what was asked for."""
@@ -70,13 +71,25 @@ def load_processor(kind: str, folder: Path, what: str) -> Any:
     """What makes pictures and text into input, by `AutoProcessor` or `AutoImageProcessor`. Raises `Fault` MOD02."""
     with _quiet():
         try:
-            processor = getattr(transformers, kind).from_pretrained(str(folder), **_KEPT_OUT)
+            reader = getattr(transformers, kind) if kind != "AutoProcessor" else _without_videos(folder)
+            processor = reader.from_pretrained(str(folder), **_KEPT_OUT)
         except _REFUSALS as error:
-            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             raise _incomplete(folder, what, why) from error
     if hasattr(processor, "tokenizer") and not any(path for name in VOCABULARIES for path in folder.glob(name)):
         raise _incomplete(folder, what, f"it has none of {', '.join(VOCABULARIES)}")
     return processor
+
+
+def _without_videos(folder: Path) -> Any:
+    """`AutoProcessor`, or the model's own class without the part for videos, which pictures do not need: Qwen-VL's,
+    among others, is made for torchvision alone."""
+    mapped = transformers.PROCESSOR_MAPPING
+    known = mapped.get(type(transformers.AutoConfig.from_pretrained(str(folder), **_KEPT_OUT)), None)
+    if known is None or VIDEOS not in known.get_attributes():
+        return transformers.AutoProcessor
+    parts = [part for part in known.get_attributes() if part != VIDEOS]
+    return type(known.__name__, (known,), {"get_attributes": classmethod(lambda cls: list(parts))})
 
 
 def _incomplete(folder: Path, what: str, why: str) -> Fault:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from support import tiny_annotators
+from support import tiny_annotators, tiny_captioners
 from support.runs import make_pictures
 
 from lun.annotate.captioner import Captioner
@@ -62,6 +62,29 @@ def test_a_model_for_conversations_is_asked_and_its_answer_alone_is_the_caption(
     assert annotator.prompt == "<image> grass dog grass on"
     assert all(0 < len(row["caption"].split()) <= 3 and "grass dog grass" not in row["caption"] for row in told)
     assert told == [annotator([picture])[0] for picture in pictures]
+
+
+@pytest.mark.parametrize("name", ["git", "blip2", "florence2", "qwen2_vl", "qwen2_5_vl"])
+def test_each_model_that_the_page_names_tells_pictures_in_words(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    getattr(tiny_captioners, name)(tmp_path)
+    annotator = Captioner(str(tmp_path), device="cpu", max_tokens=4)
+    pictures = [Image.effect_noise((20 + number, 30), 60).convert("RGB") for number in range(2)]
+    told = annotator(pictures)
+    assert all(row["caption"] and set(row["caption"].split()) <= set(tiny_annotators.WORDS[4:]) for row in told)
+    assert told == [annotator([picture])[0] for picture in pictures]
+    assert (annotator.prompt == "<CAPTION>") == (name == "florence2")
+
+
+@pytest.mark.parametrize("name", ["git", "blip2"])
+def test_a_caption_that_goes_on_from_its_own_beginning_is_the_same(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    getattr(tiny_captioners, name)(tmp_path)
+    picture = Image.effect_noise((20, 30), 60).convert("RGB")
+    whole = Captioner(str(tmp_path), device="cpu", prompt="a", max_tokens=3)([picture])[0]["caption"]
+    begun = " ".join(whole.split()[:2])
+    assert len(whole.split()) > 2
+    assert Captioner(str(tmp_path), device="cpu", prompt=begun, max_tokens=2)([picture])[0]["caption"] == whole
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
