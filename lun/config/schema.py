@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import dataclasses
 import enum
 import inspect
 import types
@@ -60,7 +61,7 @@ def fits(value: Any, annotation: Any) -> bool:
     if container in _MAPS or typing.is_typeddict(annotation):
         return isinstance(value, Mapping) and _fits_values(value, typing.get_args(annotation))
     if container is collections.abc.Callable or container is type:
-        return not isinstance(value, (bool, int, float, str, list))
+        return value is not None and not isinstance(value, (bool, int, float, str, list, Mapping))
     return not inspect.isclass(annotation) or _may_stand_for(value, annotation)
 
 
@@ -101,13 +102,13 @@ def _fits_scalar(value: Any, kind: type) -> bool:
 def _may_stand_for(value: Any, kind: type) -> bool:
     """A number is never an object of a class; text and containers may be what a library turns into one.
 
-    Ours turn nothing but maps into an object: an object is built by a recipe, whatever protocol it follows.
+    Ours turn nothing but the fields of a dataclass into an object: all others are built by a recipe.
     """
     if kind in (Any, object):
         return True
     if _is_built(kind):
-        return isinstance(value, Mapping)
-    return getattr(kind, "_is_protocol", False) or not isinstance(value, (bool, int, float))
+        return dataclasses.is_dataclass(kind) and isinstance(value, Mapping)
+    return getattr(kind, "_is_protocol", False) or (value is not None and not isinstance(value, (bool, int, float)))
 
 
 def _is_built(kind: Any) -> bool:

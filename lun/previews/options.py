@@ -1,12 +1,13 @@
 """The names that `log_images_kwargs` of a config may hold, and which of them a model is given."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ldm.diffusion.guidance import Guidance
 from ldm.errors import Fault
+from lun.config.schema import mismatch
 from lun.previews.prompts import REFINED
 
 T = TypeVar("T")
@@ -37,10 +38,22 @@ SAMPLED = ("samples", "samples_unscaled", "denoise_row", "progressive_row", "sam
 """Pictures that a model draws with its trained weights, so that with averaged ones they are others."""
 
 
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("N", "ddim_steps", "n_row"), int),
+    **dict.fromkeys(("ddim_eta", "unconditional_guidance_scale", *REFINED), float),
+    **dict.fromkeys(("sample", "use_ema_scope", "only_inputs", "log_samples", *PLOTTED), bool | int),
+    "return_keys": Sequence[str],
+}
+
+
 def known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as they are. Raises `Fault` CFG03 for a name that neither the image logger nor any model knows, and
-    CFG08 for what would refine a guidance that there is not."""
+    """The options that say something, as they are; null says nothing.
+
+    Raises `Fault` CFG03 for a name that neither the image logger nor any model knows, and for a value of another kind
+    than it takes, CFG08 for what would refine a guidance that there is not.
+    """
     names = UNDERSTOOD + OWN + PLOTTED + REFINED
+    options = {name: value for name, value in options.items() if value is not None}
     for name in options:
         if name not in names:
             close = get_close_matches(str(name), names, 1)
@@ -51,17 +64,11 @@ def known(options: Mapping[str, Any]) -> dict[str, Any]:
                 why=f"it takes: {', '.join(names)}",
                 fix=f"did you mean {close[0]}?" if close else "delete the line",
             )
-    _require_guidance({name: options[name] for name in REFINED if options.get(name) is not None}, options)
-    return dict(options)
-
-
-def _require_guidance(refined: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    for name, value in refined.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Fault("CFG03", f"log_images_kwargs.{name}: expected a number, got {value!r}", where=WHERE)
-    if refined:
-        numbers = {name.removeprefix("guidance_"): value for name, value in refined.items()}
-        Guidance(options.get("unconditional_guidance_scale", 1.0), **numbers)
+        if problem := mismatch(options[name], _KINDS[name]):
+            raise Fault("CFG03", f"log_images_kwargs.{name}: {problem}", where=WHERE)
+    if refined := {name.removeprefix("guidance_"): options[name] for name in REFINED if name in options}:
+        Guidance(options.get("unconditional_guidance_scale", 1.0), **refined)
+    return options
 
 
 def for_model(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def prompts_of(source: Sequence[str] | str) -> list[Prompt]:
     """Those of a list of lines, or of the file that is named."""
     if isinstance(source, str):
         return read_prompts(Path(source), WHERE)
-    return [read_prompt(line, WHERE) for line in source]
+    return [read_prompt(str(line), WHERE) for line in source]  # YAML reads a prompt such as 2022 as a number
 
 
 def read_prompts(path: Path, where: str = "--prompts") -> list[Prompt]:

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -31,7 +32,8 @@ from ldm.diffusion.weighting import MinSNR
 from ldm.ema.profiles import PowerDecay
 from ldm.errors import Fault
 from ldm.modules.equivariance import Equivariance
-from lun.config.schema import alternatives
+from ldm.util import instantiate_from_config
+from lun.config.schema import alternatives, fits
 from lun.config.signature import Parameter, accepted_by
 from lun.data.cache.cache_settings import Cache
 from lun.data.order.buckets import Buckets
@@ -371,3 +373,26 @@ def test_another_value_builds_something_else_or_is_refused_by_name(path: str, na
         assert after == before, f"{short} has an effect: take it out of EXCEPTIONS"
         return
     assert after != before, f"{short}={other!r} is accepted without effect"
+
+
+ODD: list[Any] = [None, True, -1, 0, 0.5, 10**400, "", "x", [], [1], ["x"], {}, {"x": 1}, {"x": None}]
+GIVEN = ("params", "parameters")
+"""What the program hands an optimizer or an average, and no person says."""
+
+
+def test_odd_values_that_pass_the_check_of_their_kind_are_built_or_refused_in_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Networks and encoders aside, whose settings make them as large as they like: `test_unet.py` tries one's."""
+    tried = 0
+    for path, name in CASES:
+        parameter = parameters(PARTS[path])[name]
+        for odd in ODD if name not in GIVEN and not path.startswith("ldm.modules.") else ():
+            if fits(odd, parameter.annotation) or (odd is None and parameter.nullable):
+                tried += 1
+                recipe = {"target": path, "params": {**BASE.get(path, {}), name: odd}}
+                with suppress(Fault):
+                    instantiate_from_config(recipe, *handed(path))
+    with capsys.disabled():
+        print(f"\n{tried} odd values tried")
+    assert tried > 500

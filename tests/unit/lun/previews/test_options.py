@@ -7,7 +7,7 @@ from lun.previews.options import OWN, PLOTTED, UNDERSTOOD, at_least_one, chosen,
 
 
 def test_every_name_of_an_old_config_is_accepted():
-    options = dict.fromkeys(UNDERSTOOD + OWN + PLOTTED, 1)
+    options = dict.fromkeys(UNDERSTOOD + OWN + PLOTTED, 1) | {"return_keys": ["samples"]}
     assert known(options) == options
 
 
