@@ -163,7 +163,7 @@ class Packing:
             elif _told(known[name]) != _told(self.dataset.record(index)):
                 changed += 1
         if changed:
-            log.warning("note: %s pictures stay with the captions that they were packed with", f"{changed:,}")
+            log.warning("%s pictures stay with the captions that they were packed with", f"{changed:,}")
         return new
 
     @staticmethod
