@@ -7,14 +7,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pytest
-from PIL import Image
 from support.fault_server import FaultServer
 from support.object_server import serving_objects
+from support.packable import add, contents
 
 from ldm.errors import Fault
-from lun.data.local import Local
 from lun.data.packed import PackedSet
 from lun.data.packs import remote
 from lun.data.packs.destination import Destination, FolderDestination, destination_of
@@ -23,19 +21,6 @@ from lun.data.packs.set_file import SET_FILE
 
 pytest.importorskip("obstore")
 SMALL = PackSettings(3000)
-
-
-def add(root: Path, numbers: range) -> Local:
-    root.mkdir(exist_ok=True)
-    for number in numbers:
-        values = np.random.default_rng(number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-        Image.fromarray(values).save(root / f"{number:03}.png")
-        (root / f"{number:03}.txt").write_text(f"picture {number}")
-    return Local(str(root), size=8)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
 @pytest.fixture

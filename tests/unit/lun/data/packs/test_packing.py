@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from PIL import Image
+from support.packable import add, contents
 
 from ldm.errors import Fault
 from lun.data.local import Local
@@ -22,19 +22,6 @@ from lun.data.packs.shard_samples import Samples
 from lun.data.packs.storage import Folder
 
 SMALL = PackSettings(shard_bytes=3000)
-
-
-def add(root: Path, numbers: range, side: int = 16) -> Local:
-    root.mkdir(exist_ok=True)
-    for number in numbers:
-        values = np.random.default_rng(number).integers(0, 256, (side, side, 3), dtype=np.uint8)
-        Image.fromarray(values).save(root / f"{number:03}.png")
-        (root / f"{number:03}.txt").write_text(f"picture {number}")
-    return Local(str(root), size=8)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
 
 
 @pytest.fixture

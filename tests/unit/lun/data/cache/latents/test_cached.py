@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.counting_first_stage import Halving
 from support.runs import make_shapes
 
 from ldm.diffusion.draws import Draws
@@ -18,19 +19,6 @@ from lun.data.cache.shards.filling import Share
 from lun.data.local import Local
 
 ALL = {None: np.arange(6)}
-
-
-class Halving(torch.nn.Module):
-    """A first stage that counts what it encodes."""
-
-    def __init__(self, factor: float = 1.0) -> None:
-        super().__init__()
-        self.factor = torch.nn.Parameter(torch.tensor(factor))
-        self.encoded = 0
-
-    def encode_moments(self, x: torch.Tensor) -> torch.Tensor:
-        self.encoded += len(x)
-        return torch.nn.functional.avg_pool2d(x, 2).repeat(1, 2, 1, 1)[:, :4] * self.factor
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.counting_first_stage import Halving
 from support.runs import make_shapes
 
 from ldm.diffusion.draws import Draws
@@ -25,19 +26,6 @@ COUNT = 11
 DRAWN: dict[str, Any] = {"crop": {"resized": [0.5, 1]}, "colour_jitter": {"brightness": 0.3}}
 ALL: dict[Any, Any] = {None: np.arange(COUNT)}
 BUCKETS: dict[Any, Any] = {(8, 8): np.array([0, 1, 4, 9, 10]), (12, 8): np.array([1, 2, 2, 7])}
-
-
-class Halving(torch.nn.Module):
-    """A first stage that counts what it encodes."""
-
-    def __init__(self, factor: float = 1.0) -> None:
-        super().__init__()
-        self.factor = torch.nn.Parameter(torch.tensor(factor))
-        self.encoded = 0
-
-    def encode_moments(self, x: torch.Tensor) -> torch.Tensor:
-        self.encoded += len(x)
-        return torch.nn.functional.avg_pool2d(x, 2).repeat(1, 2, 1, 1)[:, :4] * self.factor
 
 
 def pack(loose: Path, where: Path, append: bool = False) -> Path:
