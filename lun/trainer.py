@@ -40,6 +40,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
     # Needs packages whose absence the doctor has reported by now.
+    from lun.run.required_files import require_files
     from lun.run.restarts import going_on
     from lun.run.settings import as_yaml, look_at_settings
 
@@ -61,6 +62,8 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     settings.say_notes()
     if arguments.check:
         return _check(settings, arguments)
+    if arguments.train:
+        require_files(settings.config, resumed=resume is not None)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.run.session import Session
 
@@ -110,6 +113,9 @@ def _examine(logdir: Path) -> int:
 
 def _find(target: str, alone: bool) -> Resume:
     """The checkpoint to go on from; with `alone` once nobody else writes into its run."""
+    from lun.run_dir.resume_target import resume_target
+
+    resume_target(target)
     from lun.run_dir.resume import find_checkpoint  # torch, to look into checkpoints
 
     resume = find_checkpoint(target)

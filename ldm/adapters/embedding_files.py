@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ldm.errors import Fault
-from ldm.files.read import missing, read_content, read_torch
+from ldm.files.read import read_content, read_torch
 from ldm.files.replacing import replacing
 from ldm.files.sniff import sniff
 from ldm.files.state import State
+from ldm.files.weights_path import missing
 
 ALONE = "emb_params"
 """The key of the vectors in files for models of one text encoder."""

@@ -1,6 +1,5 @@
 """Models that are named instead of pathed: from the cache on this machine or from the hub, without long waits."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +8,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from huggingface_hub.utils import get_session, validate_repo_id
 
 from ldm.errors import Fault
+from ldm.files.weights_path import HUB_ID
 
-HUB_ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w.-]+(?:/[\w.-]+)*))?")
 PIPELINE = (
     *(f"{part}/*.safetensors" for part in ("unet", "transformer", "vae")),
     *(f"{part}/*.safetensors" for part in ("text_encoder", "text_encoder_2", "text_encoder_3")),

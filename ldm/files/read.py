@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -25,12 +24,12 @@ from ldm.files.pickles import require_bounded
 from ldm.files.rank_shards import RankShards, not_whole, with_tensors
 from ldm.files.sniff import PICKLE, bare_pickle, readable_size, reading, require_undamaged, sniff
 from ldm.files.state import State
+from ldm.files.weights_path import missing
 from ldm.files.write import HASH
 from ldm.plain import require_ordinary
 
 log = logging.getLogger(__name__)
 
-ENDINGS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin")
 SMALL = 1 << 20  # bytes below which nobody minds a number that is repeated
 LEGACY_PICKLES = 5  # mark, version, machine, content, names of the storages
 FRAMEWORKS = ("pytorch_lightning.", "lightning.")
@@ -179,26 +178,6 @@ def _header_text(path: Path) -> Mapping[str, str]:
     require_ordinary(path)
     with _safetensors_faults(path), safe_open(path, framework="np") as file:
         return file.metadata() or {}
-
-
-def missing(path: Path, what: str = "the weights") -> Fault:
-    """MOD01 for a path at which there is nothing to load; says what is near it instead."""
-    if path.parts[:1] in (("http:",), ("https:",)):
-        why = "weights are read from files, folders and repositories of the hub, not from addresses"
-        instead = "download it first and give the file, or give the repository as owner/name"
-        return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=instead)
-    parent = path
-    while not os.path.isdir(parent) and parent != parent.parent:
-        parent = parent.parent
-    entries = sorted(entry for entry in parent.iterdir() if not entry.name.startswith("."))
-    files = [entry for entry in entries if entry.suffix in ENDINGS]
-    folders = [f"{entry.name}/" for entry in entries if entry.is_dir()]
-    why = "it is a folder" if os.path.isdir(path) else f"no such file; the nearest folder that exists is {parent}"
-    if files:
-        fix = "available here: " + ", ".join(f"{file} ({readable_size(file.stat().st_size)})" for file in files[:5])
-    else:
-        fix = f"{parent} has no weights file; it holds " + (" ".join(folders[:8]) or "no folders")
-    return Fault("MOD01", f'cannot find {what} "{path}"', why=why, fix=fix)
 
 
 def read_torch(path: Path, mapped: bool = True) -> Any:

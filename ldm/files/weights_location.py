@@ -1,16 +1,15 @@
 """Where a part's weights lie: a file, or a folder as diffusers and transformers write it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from ldm.files.hub import HUB_ID, pipeline_folder
-from ldm.files.read import ENDINGS as FILES
-from ldm.files.read import missing, read_outline, read_state_dict
+from ldm.files.hub import pipeline_folder
+from ldm.files.read import read_outline, read_state_dict
 from ldm.files.state import State
+from ldm.files.weights_path import missing, path_of_weights
 from ldm.plain import read_json as read_plain
 
 STEMS = ("diffusion_pytorch_model", "model", "pytorch_model")
@@ -54,12 +53,7 @@ def find_weights(given: str | Path) -> Path:
 
     Raises `Fault` MOD01 at once for a path at which there is nothing.
     """
-    path = Path(given)
-    if os.path.exists(path):  # pathlib raises for a name that is too long to be one
-        return path
-    if not HUB_ID.fullmatch(str(given)) or path.suffix in FILES or os.path.isdir(path.parent):
-        raise missing(path)
-    return pipeline_folder(str(given))
+    return path_of_weights(given) or pipeline_folder(str(given))
 
 
 def require_one_start(from_scratch: bool, ckpt_path: object) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.data.hooks import call_hooks
+from lun.data.index.missing_folder import of_split
 from lun.data.overlap import warn_of_shared_pictures
 from lun.data.sets.joined import JoinedSets
 from lun.data.sets.set_settings import MixSettings, is_sets
@@ -48,14 +49,3 @@ def build_sets(settings: MixSettings) -> JoinedSets:
     datasets = {one.name: build_dataset(one.recipe, f"train.sets.{one.name}") for one in settings.sets}
     warn_of_shared_pictures(datasets)
     return JoinedSets(settings.sets, list(datasets.values()))
-
-
-def of_split(fault: Fault, split: str) -> None:
-    """Let a fault of a folder speak of the split or set that reads it."""
-    fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
-    _, _, name = split.rpartition(".sets.")
-    if name != split:
-        fault.fix = fault.fix.replace("--data_root ", "--data_root " + f"{name}=")
-        fault.where = (
-            f"data.params.{split}.params.data_root" if fault.where == "--data_root" else f"{fault.where} (set {name})"
-        )

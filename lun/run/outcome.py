@@ -20,8 +20,8 @@ from lun.data.loader import lost_worker
 from lun.data.order.position_sampler import Window
 from lun.loop.rank_failures import is_from_another_rank, rank_failure
 from lun.program import as_started
-from lun.run.requeue import requeue
 from lun.run_dir.directory import RunDirectory
+from lun.run_dir.requeue import requeue
 from lun.run_dir.run_json import RunRecord
 
 log = logging.getLogger(__name__)

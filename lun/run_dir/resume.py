@@ -1,17 +1,16 @@
 """Which checkpoint a resumed run goes on from."""
 
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.checkpoints.atomic import peek, spoilt, unreadable
-from lun.run_dir.directory import LATEST, RunDirectory
+from lun.run_dir.directory import RunDirectory
+from lun.run_dir.resume_target import resume_target
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +65,9 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     warning; the last kind may be named. Raises `Fault` RES01 if there is nothing to
     resume and RES02 if the file is not one of a run.
     """
-    path = logdir / LATEST if target is None else Path(target)
-    if not path.exists():
-        raise _nothing_there(path, target, logdir)
-    named = _in_run(Path(os.path.abspath(path)))
-    if path.is_file():
+    path, named = resume_target(target, logdir)
+    if named is None or path.is_file():
         return _one_file(path, named)
-    if named is None:
-        raise _no_run(path)
     run = named[0]
     candidates, damaged = _candidates(run)
     chosen = _newest_whole(run, candidates, damaged)
@@ -104,20 +98,6 @@ def _resume(run: RunDirectory, chosen: Candidate, candidates: list[Candidate]) -
     record = run.record()
     attempts = [candidate.attempt for candidate in candidates] + [record.attempt if record else 0, 1]
     return Resume(run, chosen.path, chosen.step, max(attempts) + 1, chosen.stored)
-
-
-def _in_run(path: Path) -> tuple[RunDirectory, Path] | None:
-    """The run directory that is `path` or has it under `checkpoints/`, and `path` in it; links to the run are followed.
-
-    `checkpoints/` itself may be a link to another disk, so it is looked for by name.
-    """
-    if (path / "configs").is_dir():
-        return RunDirectory(path.resolve()), path.resolve()
-    for folder in (path, *path.parents):
-        if folder.name == "checkpoints" and (folder.parent / "configs").is_dir():
-            run = RunDirectory(folder.parent.resolve())
-            return run, run.checkpoints / path.relative_to(folder)
-    return None
 
 
 def _candidates(run: RunDirectory) -> tuple[list[Candidate], dict[Path, str]]:
@@ -175,53 +155,6 @@ def _tell_abandoned(run: RunDirectory, chosen: Candidate, candidates: list[Candi
         log.info("note: of an attempt that was not gone on with, left alone: %s", names)
 
 
-def _nothing_there(path: Path, target: str | None, logdir: Path) -> Fault:
-    if target is None:
-        return Fault(
-            "RES01",
-            f"there is no latest run in {logdir}",
-            where="--resume",
-            fix="name the run: --resume logs/RUN",
-        )
-    if (in_run := _in_run(Path(os.path.abspath(path)))) and path.suffix == ".ckpt":
-        return _no_such_file(path, in_run[0])
-    folder = path.parent if path.parent.is_dir() else logdir
-    names = _runs_in(folder)
-    near = get_close_matches(path.name, [*names, *([LATEST] if (folder / LATEST).exists() else [])], n=1)
-    listed = ", ".join(names[-5:])
-    return Fault(
-        "RES01",
-        f"there is no {target}",
-        where="--resume",
-        why=f"{folder} holds these runs: {listed}" if names else f"{folder} holds no runs",
-        fix=f"--resume {quoted(folder / near[0])}" if near else "--resume RUN, or a file in its checkpoints/",
-    )
-
-
-def _no_such_file(path: Path, run: RunDirectory) -> Fault:
-    """A run is there, but not this file of it: names those that are, and the nearest."""
-    names = {file.relative_to(run.checkpoints).as_posix(): file for file in sorted(run.checkpoints.rglob("*.ckpt"))}
-    near = get_close_matches(path.name, names, n=1, cutoff=0.4)
-    return Fault(
-        "RES01",
-        f"there is no {path}",
-        where="--resume",
-        why=f"{run.checkpoints} holds {', '.join(names) or 'no checkpoint'}",
-        fix=f"--resume {quoted(names[near[0]] if near else run.path)}",
-    )
-
-
-def _no_run(path: Path) -> Fault:
-    names = _runs_in(path)
-    return Fault(
-        "RES01",
-        f"{path} is not a run directory",
-        where="--resume",
-        why="a run directory has configs/ beside checkpoints/",
-        fix=f"--resume {quoted(path / names[-1])}" if names else "--resume logs/RUN",
-    )
-
-
 def _not_of_a_run(path: Path, why: str) -> Fault:
     return Fault(
         "RES02",
@@ -248,9 +181,3 @@ def _no_checkpoint(run: RunDirectory, damaged: Mapping[Path, str]) -> Fault:
         + "start it again without --resume, or save more often: "
         "lightning.callbacks.periodic_checkpoint_overwrite.params.every_n_train_steps=500",
     )
-
-
-def _runs_in(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if (entry / "configs").is_dir() and not entry.is_symlink())

@@ -32,6 +32,14 @@ LINES = (
     ("-b", "sd35-medium", "12gb-sd3", "model.params.unet_config.params.depht=1", "-t"),
     ("-b", "configs/demo/emoji.yaml", "model.params.objective.params.lost=1", "-t"),
 )
+MISSING = {
+    (*SD15, "-t"): 3,
+    ("-b", "sd15", "--data_root", "lun", "--init-from", "no-such.safetensors", "-t"): 4,
+    ("-b", "sd15", "--data_root", "lun", "model.params.first_stage_config.params.ckpt_path=no-such.ckpt", "-t"): 4,
+    ("-r", "no-such-run", "-t"): 2,
+}
+"""What names a file or folder that is not there, and the exit code."""
+LINES = (*LINES, *MISSING)
 DEMO = ("-b", "configs/demo/emoji.yaml", "lightning.logger.tensorboard=null", "data.params.num_workers=0")
 UNUSED = (
     *("torchvision", "deepspeed", "bitsandbytes", "schedulefree", "prodigyopt", "pytorch_optimizer", "wandb", "mlflow"),
@@ -63,12 +71,12 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[st
 
 
 @pytest.mark.parametrize("at", range(len(LINES)), ids=lambda at: " ".join(LINES[at]))
-def test_information_and_what_is_wrong_with_a_configuration_need_no_heavy_package(
+def test_information_what_is_wrong_with_a_configuration_and_what_is_not_there_need_no_heavy_package(
     answers: list[tuple[int, list[str]]], at: int
 ) -> None:
     code, imported = answers[at]
     is_information = {"--help", "--version", "--list-presets", "--print-config"}.intersection(LINES[at])
-    assert (code, imported) == (0 if is_information else 2, [])
+    assert (code, imported) == (0 if is_information else MISSING.get(LINES[at], 2), [])
 
 
 @pytest.mark.parametrize("at", [len(LINES), len(LINES) + 1], ids=["plan", "step"])

@@ -1,8 +1,6 @@
 """What to tell a person whose folder holds no data set: what lies there instead, and which folder may be meant."""
 
-import difflib
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.data.index.listing import CAPTION_FOLDER, EXTENSIONS, LEAVES, Listing, composed, listing, stem
+from lun.data.index.missing_folder import contents
 from lun.data.layouts.folder_contents import FolderContents
 from lun.data.metadata.params import MetadataParams
 from lun.data.metadata.picture_table import Table
@@ -21,50 +20,7 @@ log = logging.getLogger(__name__)
 
 FOLLOW_LINKS = "data.params.train.params.follow_links=true reads what links out of the folder lead to"
 
-_SHOWN = 6
 _PROBED = 50
-
-
-def check_folder(root: Path) -> None:
-    """Raise `Fault` DAT01 unless `root` is a folder that can be listed."""
-    if not root.is_dir():
-        raise _no_folder(root)
-    if not os.access(root, os.R_OK | os.X_OK):
-        raise Fault("DAT01", f"data folder cannot be read: {root}", where="--data_root", why="permission denied")
-
-
-def _no_folder(root: Path) -> Fault:
-    if root.exists():
-        return Fault(
-            "DAT01", f"data folder is a file: {root}", where="--data_root", fix=f"--data_root {quoted(root.parent)}"
-        )
-    parent = next(folder for folder in root.absolute().parents if folder.is_dir())
-    try:
-        inside = listing(parent)
-    except OSError as error:
-        return Fault(
-            "DAT01",
-            f"data folder not found: {root}",
-            where="--data_root",
-            why=f"the nearest existing parent is {parent}, which cannot be read: {error.strerror}",
-        )
-    near = _similar(root, parent, inside)
-    fix = f"--data_root {quoted(near)}" if near else "pass an existing folder; in a container, mount it first"
-    return Fault(
-        "DAT01",
-        f"data folder not found: {root}",
-        where="--data_root",
-        why=f"the nearest existing parent is {parent}, which contains: {contents(inside)}",
-        fix=fix,
-    )
-
-
-def _similar(root: Path, parent: Path, inside: Listing) -> Path | None:
-    """What `root` may be a misspelling of: its first unknown part read as a folder that `parent` has."""
-    wanted, *rest = root.absolute().relative_to(parent).parts
-    names = difflib.get_close_matches(wanted, inside.folders, n=1)
-    whole = [parent.joinpath(name, *rest) for name in names]
-    return next((folder for folder in [*whole, *(parent / name for name in names)] if folder.is_dir()), None)
 
 
 def no_images(root: Path, unread: Sequence[tuple[str, str]] = ()) -> Fault:
@@ -209,27 +165,6 @@ class Unusable(Fault):
     def __init__(self, fault: Fault, selection: Any) -> None:
         super().__init__(fault.id, fault.what, where=fault.where, why=fault.why, fix=fault.fix)
         self.selection = selection
-
-
-def contents(inside: Listing) -> str:
-    """A folder's contents in words: `3 folders (img/ log/ model/), 12 .mp4 files`."""
-    parts = []
-    if inside.folders:
-        more = " ..." if len(inside.folders) > _SHOWN else ""
-        names = " ".join(f"{name}/" for name in inside.folders[:_SHOWN])
-        parts.append(f"{_counted(len(inside.folders), 'folder')} ({names}{more})")
-    counts = {"image": len(inside.images), ".txt file": len(inside.captions)}
-    parts += [_counted(number, word) for word, number in counts.items() if number]
-    parts += [_counted(number, _word(extension)) for extension, number in inside.others.most_common(_SHOWN)]
-    return ", ".join(parts) or "nothing"
-
-
-def _word(extension: str) -> str:
-    return f"{extension} file" if extension.startswith(".") else "other file"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
 
 
 def _listed(folder: Path) -> Listing:

@@ -12,7 +12,8 @@ import numpy as np
 from ldm.errors import Fault
 from lun.data.index.listing import CAPTION_FOLDER, Listing, Tree, joined
 from lun.data.index.looked_once import as_column, from_column, one_look
-from lun.data.index.missing_data import check_folder, no_images
+from lun.data.index.missing_data import no_images
+from lun.data.index.missing_folder import check_folder
 from lun.data.layouts.board import FOLDER, has_json, read_board
 from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName
 from lun.data.layouts.kohya_json import kohya_json_file, read_kohya_json

@@ -14,7 +14,7 @@ from ldm.files.sniff import bare_pickle
 from ldm.modules.losses.lpips import no_features
 from lun.cli.parser import parse
 from lun.console.fault_flags import with_flags
-from lun.data.index.missing_data import check_folder
+from lun.data.index.missing_folder import check_folder
 from lun.loop.rank_failures import rank_failure
 from lun.program import as_started
 from lun.run.session import Session

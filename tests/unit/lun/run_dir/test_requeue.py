@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
-from lun.run.requeue import requeue
 from lun.run_dir.job import slurm_job
+from lun.run_dir.requeue import requeue
 
 
 @pytest.fixture
