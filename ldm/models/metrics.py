@@ -86,8 +86,13 @@ class Metrics(Generic[M]):
 def measure(
     model: Any, x0: Tensor, cond: Conditioning, draws: BatchDraws, batch: Mapping[str, Any]
 ) -> tuple[Losses, dict[str, Tensor]]:
-    """A model's losses of x0 (b, c, h, w), and the metrics of its configuration: {name: (b,)}."""
+    """A model's losses of x0 (b, c, h, w), and the metrics of its configuration: {name: (b,)}.
+
+    The losses go to the model's `examples`, for who watches single ones.
+    """
     losses: Losses = model.losses(x0, cond, draws, batch)
     without_graph = Losses(losses.t, losses.simple.detach(), losses.weighted.detach())
     metrics: Metrics[Measured] = model.metrics
-    return losses, metrics(Measured(model, batch, x0, cond, draws, without_graph))
+    measured = Measured(model, batch, x0, cond, draws, without_graph)
+    model.examples.add(measured)
+    return losses, metrics(measured)

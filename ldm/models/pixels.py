@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-ON_HOST = ("slot", "ucg_rate", "timesteps", "original_size", "crop", "target_size")
+ON_HOST = ("slot", "example", "ucg_rate", "timesteps", "original_size", "crop", "target_size")
 """Of a batch: what the host makes keyed draws and conditions of. A device that is asked for it makes the host wait."""
 
 

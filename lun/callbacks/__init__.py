@@ -16,6 +16,9 @@ _MODULES = {
     "ImageLogger": "lun.callbacks.images",
     "EmaSnapshots": "lun.callbacks.ema_snapshots",
     "OffloadFrozen": "lun.callbacks.offload_frozen",
+    "LossByNoiseLevel": "lun.callbacks.numbers.grouped_losses",
+    "LossBySize": "lun.callbacks.numbers.grouped_losses",
+    "LossByTag": "lun.callbacks.numbers.grouped_losses",
     "SmoothedProgressBar": "lun.callbacks.progress",
     "Throughput": "lun.callbacks.throughput",
 }

@@ -25,6 +25,8 @@ class Example(TypedDict, total=False):
     caption_3: str
     slot: int
     """place in the endless sequence of examples; every random draw of this example is keyed by it"""
+    example: int
+    """its number in the data set"""
     moments: Tensor
     """(2z, h/f, w/f): mean and log-variance of the first stage, in place of `image`"""
     mask: Tensor
@@ -56,6 +58,8 @@ class Batch(TypedDict, total=False):
     caption_2: list[str]
     caption_3: list[str]
     slot: Required[Tensor]
+    """(b,) int64"""
+    example: Tensor
     """(b,) int64"""
     moments: Tensor
     """(b, 2z, h/f, w/f)"""

@@ -18,7 +18,7 @@ from lun.data.weigher import weigher_of
 
 
 class Keyed(Dataset[Example]):
-    """`dataset` behind the batch contract: adds `slot`, hands over the slot's draws, checks the first example.
+    """`dataset` behind the batch contract: adds `slot` and `example`, hands over draws, checks the first example.
 
     `dataset` has `__len__` and either `example(index, draws)` or `__getitem__(index)`; both return a map with `image`
     (h, w, 3), uint8 or in [-1, 1], tensor or array, and `caption`; which of the two its values are is told by dtype.
@@ -41,7 +41,7 @@ class Keyed(Dataset[Example]):
         if not self.checked:
             check_example(read, self._origin(index))
             self.checked = True
-        example: Example = {**read, "slot": slot}  # type: ignore[typeddict-item]  # checked above
+        example: Example = {**read, "slot": slot, "example": index}  # type: ignore[typeddict-item]  # checked above
         if self.weigher is not None:
             example.setdefault("weight", self.weigher(index))
         if size is not None:

@@ -31,6 +31,12 @@ class TrainingData(Protocol):
     def laps(self) -> dict[str, float]:
         """How often each of several sets was read in full, by name."""
 
+    def dataset(self, split: str) -> Any:
+        """The dataset of `train` or `validation`."""
+
+    def has(self, split: str) -> bool:
+        """Whether there is one."""
+
     def files(self, micro: int | None = None) -> list[str]:
         """What this rank reads in the step at work, all of it or one micro-batch, by name."""
 

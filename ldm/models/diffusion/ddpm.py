@@ -25,6 +25,7 @@ from ldm.models.diffusion.part import Part
 from ldm.models.diffusion.picture_size import Pixels, Sides, pixels_of_sides
 from ldm.models.diffusion.preview_rows import DrawsPictures
 from ldm.models.diffusion.validation import ValidationLoss
+from ldm.models.example_losses import ExampleLosses
 from ldm.models.metrics import Measured, Metric, Metrics, measure
 from ldm.models.model_parts import TrainingPlan, train_what_trains
 from ldm.modules.encoders.conditioner import Caption, Conditioner
@@ -73,15 +74,14 @@ class DDPM(LearnsObjective, DrawsPictures):
             raise Fault("CFG03", f"log_every_t is {log_every_t}", where="model.params.log_every_t", fix="1 or more")
         self.log_every_t = log_every_t
         self.unet_config = unet_config
-        self.image_size = image_size
-        self.channels = channels
+        self.image_size, self.channels = image_size, channels
         self.first_stage_key = first_stage_key
         self.init_from_ema = init_from_ema
         self.load_only_unet = load_only_unet
         shorthand = (timesteps, beta_schedule, linear_start, linear_end, cosine_s, parameterization, loss_type)
         self.objective = combined_objective(objective, dict(zip(DEFAULTS, shorthand, strict=True)))
         self.model: DiffusionWrapper | None = None
-        self.validation, self.metrics = ValidationLoss(), Metrics(metrics or {})
+        self.validation, self.metrics, self.examples = ValidationLoss(), Metrics(metrics or {}), ExampleLosses()
 
     # Networks and weights
 

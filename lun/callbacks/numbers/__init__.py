@@ -1,0 +1,1 @@
+"""Numbers that tell more of a run than its loss does."""

@@ -1,0 +1,115 @@
+"""What callbacks share that watch the losses of single examples: one read of the device a log."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ldm.errors import Fault
+from ldm.models.example_losses import Column, Rows
+from lun.loop.contract import step_of
+
+PHASES = ("val", "val_ema")
+
+
+class ExampleNumbers(Callback):
+    """Is told the losses of all ranks' examples when a log is due and after each validation, and logs what it makes of
+    them. Only looks on: weights, draws and averages stay what they are.
+
+    A run has as many of these as it names; the first reads for all of them.
+    """
+
+    def columns(self) -> Mapping[str, Column]:
+        """Further columns of the rows, which the host knows of a batch."""
+        return {}
+
+    def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
+        """Numbers to log, the same on every rank, of the rows of a phase (`ExampleLosses`) since the last call."""
+        raise NotImplementedError
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        require_logs(self, trainer)
+        examples = getattr(pl_module, "examples", None)
+        if examples is None:
+            raise _no_diffusion_model(self, pl_module)
+        examples.watch(self.columns())
+        self._told_at: int | None = None
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        step = pl_module.position.step
+        if step % trainer.log_every_n_steps == 0 and step != self._told_at and self._reads(trainer):
+            self._told_at = step
+            tell_all(trainer, pl_module, "train")
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._told_at = step_of(pl_module)  # with several micro-batches a step, the first ends at this step still
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if step_of(pl_module) != self._told_at and self._reads(trainer):
+            tell_all(trainer, pl_module, "train")
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        if not self._reads(trainer):
+            return
+        for phase in PHASES:
+            if trainer.sanity_checking:
+                pl_module.examples.drop(phase)
+            elif phase == "val" or pl_module.model_ema is not None:
+                tell_all(trainer, pl_module, phase)
+
+    def _reads(self, trainer: Any) -> bool:
+        return next(one for one in trainer.callbacks if isinstance(one, ExampleNumbers)) is self
+
+
+def tell_all(trainer: Any, pl_module: Any, phase: str) -> None:
+    """Read the rows of a phase, tell them to each `ExampleNumbers` of a trainer, and log what these say. Collective."""
+    rows = pl_module.examples.take(phase, pl_module.objective.path)
+    if trainer.world_size > 1:
+        rows = of_all_ranks(rows, trainer.strategy.all_gather, trainer.strategy.reduce, pl_module.device)
+    if not len(rows["loss"]):
+        return
+    step, told = step_of(pl_module), dict[str, float]()
+    for one in trainer.callbacks:
+        if isinstance(one, ExampleNumbers):
+            told |= one.tell(phase, rows, step)
+    if told:
+        for logger in trainer.loggers:
+            logger.log_metrics(told, step)
+
+
+def of_all_ranks(rows: Rows, gather: Callable[[Any], Any], reduce: Callable[..., Any], device: torch.device) -> Rows:
+    """The rows of all ranks, in the order of these; a rank may have more than another. Collective.
+
+    gather  (m, c) of each rank to (ranks, m, c)
+    """
+    table = torch.tensor(np.stack([*rows.values()], axis=1))
+    length = int(reduce(torch.tensor(float(len(table)), device=device), reduce_op="max"))
+    padded = torch.full((length, table.shape[1] + 1), -1.0, dtype=torch.float64)
+    padded[: len(table), :-1], padded[: len(table), -1] = table, 1.0
+    every = gather(padded.to(device)).cpu().reshape(-1, padded.shape[1])
+    every = every[every[:, -1] > 0].numpy()
+    return dict(zip(rows, every.T[:-1].copy(), strict=True))
+
+
+def require_logs(callback: Callback, trainer: Any) -> None:
+    """Raise `Fault` CFG08 where nothing is ever logged, so that this callback would do nothing."""
+    if not trainer.log_every_n_steps:
+        name = type(callback).__name__
+        raise Fault(
+            "CFG08",
+            f"{name} has no effect where nothing is logged",
+            where="lightning.trainer.log_every_n_steps",
+            fix="lightning.trainer.log_every_n_steps=50, or leave the callback out",
+        )
+
+
+def _no_diffusion_model(callback: Callback, model: LightningModule) -> Fault:
+    return Fault(
+        "CFG08",
+        f"{type(callback).__name__} needs a diffusion model",
+        where="lightning.callbacks",
+        why=f"{type(model).__name__} has no noise levels",
+        fix="leave it out",
+    )
