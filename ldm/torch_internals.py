@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
-from torch.optim import Optimizer
+from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -60,6 +60,22 @@ def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
 def scales_inside_its_step(optimizer: Optimizer) -> bool:
     """Whether an optimizer divides gradients by float16's loss scale in its own step, as torch's fused ones do."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+def can_leave_out(optimizer: Optimizer) -> bool:
+    """Whether an optimizer heeds `leave_out`: torch's Adam and AdamW, where all that they step is stepped fused."""
+    return type(optimizer) in (Adam, AdamW) and all(group["fused"] for group in optimizer.param_groups)
+
+
+def leave_out(optimizer: Optimizer, flag: Tensor | None) -> None:
+    """Let steps change neither weights nor state where `flag`, a scalar on their device, is 1.0; None takes it back.
+
+    The kernels look at it themselves, as they do for float16's scaler, so that the host need not know.
+    """
+    if flag is None:
+        vars(optimizer).pop("found_inf", None)
+    else:
+        vars(optimizer)["found_inf"] = flag
 
 
 def end_workers(batches: Iterator[Any], seconds: float) -> None:

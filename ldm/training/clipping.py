@@ -39,15 +39,17 @@ class KnownNorm:
     """The norm of all gradients of an optimizer, measured after the last that changes them before they are clipped.
 
     norm   as `torch.nn.utils.get_total_norm` gives it, a scalar
-    value  the same number, read already
+    value  the same number, read already; None where the host does not wait for it
     """
 
     optimizer: Optimizer
     norm: Tensor
-    value: float
+    value: float | None = None
 
     def reaches(self, limit: float) -> bool:
-        """Whether `torch.nn.utils.clip_grad_norm_` would multiply by anything but 1; it does that for norms within."""
+        """Whether `torch.nn.utils.clip_grad_norm_` may multiply by anything but 1, as it does for norms within."""
+        if self.value is None:
+            return True
         if 1.02 * self.value + 1e-5 < limit:  # whatever the rounding
             return False
         norm = torch.tensor(self.value, dtype=self.norm.dtype, device="cpu")

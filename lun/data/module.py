@@ -226,10 +226,14 @@ class DataModuleFromConfig(LightningDataModule):
         """How often the training set was read in full."""
         return self._law.epoch(self.position.slot) if self.position else 0
 
-    def files(self, micro: int | None = None) -> list[str]:
-        """The pictures that this rank reads in the step at work: those of one micro-batch, or all."""
+    def files(self, micro: int | None = None, slot: int | None = None) -> list[str]:
+        """The pictures that this rank reads in a step: those of one micro-batch, or all.
+
+        slot  where the step begins, by default that at work
+        """
         assert self.position is not None
-        start, access = self._law.beginning(self.position.slot), DatasetAccess(self.dataset("train"))
+        slot = self.position.slot if slot is None else slot
+        start, access = self._law.beginning(slot), DatasetAccess(self.dataset("train"))
         micros = range(self.window.accumulate) if micro is None else [micro]
         places = (place for number in micros for place in self.window.places(start, number))
         return [access.path(self._law.key(place).example) for place in places]

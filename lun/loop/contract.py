@@ -37,8 +37,8 @@ class TrainingData(Protocol):
     def has(self, split: str) -> bool:
         """Whether there is one."""
 
-    def files(self, micro: int | None = None) -> list[str]:
-        """What this rank reads in the step at work, all of it or one micro-batch, by name."""
+    def files(self, micro: int | None = None, slot: int | None = None) -> list[str]:
+        """What this rank reads in the step that begins at a slot, by default that at work: all, or one micro-batch."""
 
 
 def model_of(pl_module: LightningModule) -> TrainingModule:

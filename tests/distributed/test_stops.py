@@ -10,6 +10,9 @@ from support.runs import load, newest_run
 from support.together import last, rows, tiny, train
 from support.trouble import CountCollectives
 
+from ldm.models.diffusion.ddpm import LatentDiffusion
+from lun.callbacks import divergence
+
 FSDP = "lightning.trainer.strategy={target: lun.strategies.fsdp.FSDP, params: {block_size: 500}}"
 TWO = ["lightning.trainer.devices=2", "--allow", "support", "lightning.trainer.accumulate_grad_batches=2"]
 
@@ -54,6 +57,29 @@ def test_an_error_between_two_steps_ends_all_ranks_and_keeps_what_was_done(
     run = newest_run(tmp_path)
     assert load(run / "checkpoints/on_exception.ckpt")["lun"]["position"]["step"] == 2
     assert json.loads((run / "run.json").read_text())["status"] == "failed"
+
+
+def loses_its_loss(logs: Path, words: list[str]) -> int:
+    """The program, read late as on CUDA: in the third step the loss of the last rank alone is NaN, and no gradient."""
+    real = LatentDiffusion.training_step
+
+    def training_step(self: LatentDiffusion, batch: Any, batch_idx: int) -> Any:
+        bad = self.position.step == 2 and self.global_rank == self.trainer.world_size - 1
+        return real(self, batch, batch_idx) + (float("nan") if bad else 0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LatentDiffusion, "training_step", training_step)
+        patch.setattr(divergence, "READ_LATE", ("cpu",))
+        return train(logs, words)
+
+
+def test_a_step_that_is_bad_on_one_rank_is_left_out_by_the_devices_of_all(
+    ranks: Ranks, pictures: Path, tmp_path: Path
+) -> None:
+    words = tiny(pictures, *TWO, "model.params.optimizer_config={target: torch.optim.AdamW, params: {fused: true}}")
+    assert ranks(loses_its_loss, tmp_path, words) == [6, 6]
+    kept = load(newest_run(tmp_path) / "checkpoints/on_exception.ckpt")
+    assert {float(one["step"]) for one in kept["optimizer_states"][0]["state"].values()} == {2.0}
 
 
 def collectives(logs: Path, words: list[str]) -> dict[str, int]:

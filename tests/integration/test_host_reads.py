@@ -1,5 +1,6 @@
 """What the host asks a device for in steady state, counted on a device that is none."""
 
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,7 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from support.pretend_device import DEVICE, Built, PretendDevice
 from support.runs import TINY
 
+import lun.callbacks.divergence
 from lun.callbacks import Divergence, SmoothedProgressBar, Throughput
 from lun.cli import parser
 from lun.loop.position_callback import FollowPosition
@@ -37,12 +39,24 @@ class Counts(Callback):
         self.after.append(self.device.reads.copy())
 
 
-def test_between_two_logs_the_device_is_asked_once_a_step_whether_its_numbers_are_finite(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("optimizer", "reads"),
+    [
+        ("{target: torch.optim.AdamW, params: {fused: true}}", {}),
+        ("{target: torch.optim.SGD, params: {}}", {"lun/callbacks/divergence.py": 3}),
+    ],
+    ids=["leaves out bad steps itself", "has to be kept from them"],
+)
+def test_between_two_logs_the_device_is_asked_at_most_whether_a_step_may_be_taken(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str, reads: dict[str, int]
 ) -> None:
     monkeypatch.setenv("LUN_THREADS", "1")
+    monkeypatch.setattr(lun.callbacks.divergence, "READ_LATE", (DEVICE.type,))
+    adam = sys.modules[torch.optim.Adam.__module__]
+    monkeypatch.setattr(adam, "_device_dtype_check_for_fused", lambda *_: None)
     words = ["--base", str(TINY), "--data_root", str(pictures), "-t"]
-    settings, faults = look_at_settings(parser.parse([*words, "model.params.use_ema=false"]), None)
+    changed = ["model.params.use_ema=false", f"model.params.optimizer_config={optimizer}"]
+    settings, faults = look_at_settings(parser.parse([*words, *changed]), None)
     assert not faults
     session = Session.prepare(settings, parser.parse(words), None)
     # autocast, which nothing here is under, knows no such device
@@ -64,4 +78,4 @@ def test_between_two_logs_the_device_is_asked_once_a_step_whether_its_numbers_ar
     with Built(), device:
         trainer.fit(session.model, datamodule=session.data)
     first, *_, last = counts.after
-    assert last - first == {"lun/callbacks/divergence.py": 3}
+    assert last - first == reads

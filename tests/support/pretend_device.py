@@ -58,13 +58,13 @@ class PretendDevice(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         there = tree_any(lambda one: isinstance(one, There), (args, kwargs))
         asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else ""
-        fetched = func is aten.copy_.default and not isinstance(args[0], There)
+        fetched = func is aten.copy_.default and not isinstance(args[0], There) and not any(args[2:])  # not waited for
         if there and (func in READS or asked == "cpu" or fetched):
             self.reads[_asker()] += 1
         if asked == DEVICE.type:
             kwargs["device"] = torch.device("cpu")
         result = func(*tree_map(_inner, args), **tree_map(_inner, kwargs))
-        if func._schema.name.endswith("_") and "_foreach" not in func._schema.name:
+        if func._schema.name.endswith("_") and result is not None:  # of lists such an operation returns nothing
             return args[0]
         goes_there = asked == DEVICE.type or (there and asked != "cpu")
         return tree_map(lambda one: There(one) if goes_there and isinstance(one, Tensor) else one, result)

@@ -1,5 +1,6 @@
 """torch's insides: each still means what the program takes it for."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
@@ -9,8 +10,10 @@ from ldm.torch_internals import (
     TorchDispatchMode,
     apply_to_tensors,
     as_a_plain_tensor,
+    can_leave_out,
     identity_of,
     ignore_moves,
+    leave_out,
     scales_inside_its_step,
     set_last_rates,
     tensor_without_memory,
@@ -107,3 +110,26 @@ def test_a_module_that_ignores_moves_stays_while_its_neighbour_is_moved() -> Non
     ignore_moves(pair[0])
     pair.to("meta")
     assert [layer.weight.device.type for layer in pair] == ["cpu", "meta"]
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_a_fused_adam_leaves_out_what_a_flag_on_its_device_says(kind) -> None:
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = kind([weight], lr=0.1, weight_decay=0.1, fused=True)
+    assert can_leave_out(optimizer) and not can_leave_out(kind([weight], lr=0.1, foreach=True))
+
+    def step(gradient: float, flag: float) -> list[Tensor]:
+        weight.grad = torch.full((3,), gradient)
+        leave_out(optimizer, torch.tensor(flag))
+        optimizer.step()
+        return [weight.detach().clone(), *(one.clone() for one in optimizer.state[weight].values())]
+
+    step(float("nan"), 1.0)
+    assert weight.equal(torch.ones(3))
+    before = step(1.0, 0.0)
+    assert not weight.equal(torch.ones(3))
+    assert all(map(torch.equal, before, step(float("nan"), 1.0)))
+    leave_out(optimizer, None)
+    weight.grad.fill_(1.0)
+    optimizer.step()
+    assert not weight.equal(before[0])

@@ -105,9 +105,10 @@ class TinyData(LightningDataModule):
     def state_dict_of_data(self) -> dict[str, int | str]:
         return {"n": N, "global_batch": self.global_batch, "fingerprint": "f00d", "seed": 0}
 
-    def files(self, micro: int | None = None) -> list[str]:
+    def files(self, micro: int | None = None, slot: int | None = None) -> list[str]:
+        start = self.position.slot if slot is None else slot
         micros = range(self.global_batch // BATCH) if micro is None else [micro]
-        return [f"{self.position.slot + number * BATCH + lane}.png" for number in micros for lane in range(BATCH)]
+        return [f"{start + number * BATCH + lane}.png" for number in micros for lane in range(BATCH)]
 
     def train_dataloader(self) -> DataLoader:
         return DataLoader(Numbers(), batch_sampler=Slots(self.position, self.batches))

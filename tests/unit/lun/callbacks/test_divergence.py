@@ -10,7 +10,7 @@ import lun.callbacks.divergence
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from lun.callbacks import Checkpoint, Divergence, FinalCheckpoint
-from lun.callbacks.divergence import measure, sound
+from lun.callbacks.divergence import StepMeasurements, sound
 from lun.checkpoints.atomic import peek
 
 NAN, INF = float("nan"), float("inf")
@@ -168,10 +168,90 @@ def test_losses_under_a_scaler_are_told_unscaled(training):
 def test_a_norm_that_overflows_while_no_gradient_does_is_no_fault(caplog):
     caplog.set_level(logging.INFO)
     gradients = [torch.full((4,), 1e30)]
-    measured = measure(1, [torch.tensor(0.5)], gradients)
+    measured = StepMeasurements(1, [0.5], float(torch.nn.utils.get_total_norm(gradients)))
     assert measured.norm == INF
     assert sound(measured, gradients)
     assert not sound(measured, [torch.tensor([1.0, NAN])])
+
+
+@pytest.fixture
+def fused(training, tiny_module, monkeypatch):
+    """A training by fused AdamW whose numbers are read late, as on CUDA, or at once."""
+
+    class Model(tiny_module):
+        known_norm = None
+        model_ema = None
+        on_before_optimizer_step = TrainedModel.on_before_optimizer_step
+        configure_gradient_clipping = TrainedModel.configure_gradient_clipping
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.05, fused=True)
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def build(late, *callbacks, steps=9, skip_steps=0, **settings):
+        monkeypatch.setattr(lun.callbacks.divergence, "READ_LATE", ("cpu",) if late else ())
+        callbacks = [Divergence(skip_steps), *callbacks]
+        return training(steps, *callbacks, module=Model(), gradient_clip_val=1.0, **settings)
+
+    return build
+
+
+def state_of(tiny):
+    moments = tiny.trainer.optimizers[0].state_dict()["state"]
+    return [*tiny.module.net.state_dict().values(), *(one for entry in moments.values() for one in entry.values())]
+
+
+def same_state(one, other):
+    return all(torch.equal(*pair) for pair in zip(state_of(one), state_of(other), strict=True))
+
+
+@pytest.mark.parametrize("spoil", [losing, spoiling_gradient])
+def test_steps_left_out_by_the_device_are_told_late_and_train_to_the_same_bits(fused, caplog, spoil):
+    runs, told = [], []
+    for late in (False, True):
+        caplog.clear()
+        tiny = fused(late, skip_steps=2, validate_every=4, accumulate=2)
+        spoil(tiny.module, {0, 2, 3, 8})
+        runs.append(tiny.fit())
+        told.append([record.getMessage() for record in caplog.records if record.name.endswith("divergence")])
+    assert same_state(*runs)
+    assert told[0] == told[1] and len(told[0]) == 4
+
+
+def test_what_is_read_late_stops_the_run_before_the_next_step_with_the_same_message(fused, tmp_path):
+    faults, runs = [], []
+    for late in (False, True):
+        tiny = fused(late, FinalCheckpoint(), accumulate=2)
+        faults.append(fault_of_spoilt(tiny, {3}))
+        runs.append(tiny)
+    assert same_state(*runs)
+    assert faults[0].what == faults[1].what and "at step 4; stopped before" in faults[1].what
+    assert faults[0].why == faults[1].why and "pictures: 12.png, 13.png, 14.png, 15.png\n" in faults[1].why
+    kept = peek(tmp_path / "checkpoints/on_exception.ckpt")["lun"]
+    assert kept["diverged"] is True and kept["position"]["step"] == 4
+
+
+def fault_of_spoilt(tiny, steps):
+    spoiling_gradient(tiny.module, steps)
+    return fault_of(tiny)
+
+
+@pytest.mark.parametrize("validate_every", [None, 5])
+def test_nothing_is_validated_or_saved_as_the_end_before_the_last_step_was_looked_at(fused, validate_every, tmp_path):
+    tiny = fused(True, FinalCheckpoint(), steps=5, validate_every=validate_every)
+    assert "at step 5" in fault_of_spoilt(tiny, {4}).what
+    assert [path.name for path in (tmp_path / "checkpoints").glob("*.ckpt")] == ["on_exception.ckpt"]
+    assert tiny.module.validated == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"manual": True}], ids=["not fused", "two optimizers"])
+def test_where_no_device_can_leave_out_a_step_it_is_waited_for(training, monkeypatch, settings):
+    monkeypatch.setattr(lun.callbacks.divergence, "READ_LATE", ("cpu",))
+    tiny = training(9, Divergence(), **settings)
+    spoiling_gradient(tiny.module, {3})
+    fault_of(tiny)
+    assert tiny.module.position.step == 3 and tiny.module.net.weight.isfinite().all()
 
 
 class Halves(Callback):
