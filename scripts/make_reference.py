@@ -108,6 +108,8 @@ TARGETS = {
         "lun.callbacks.LossByNoiseLevel",
         "lun.callbacks.LossBySize",
         "lun.callbacks.LossByTag",
+        "lun.callbacks.GradientNorms",
+        "lun.callbacks.WeightChanges",
         "lun.callbacks.OffloadFrozen",
     ],
     "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],

@@ -120,7 +120,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def disk_parts(self) -> dict[str, nn.Module]:
         return {}  # as a part or as a whole, this module translates its own names
 
-    def _clips_at(self) -> float | None:
+    def clips_at(self) -> float | None:
         return self.gradient_clip_val
 
     def trainable_networks(self) -> dict[str, nn.Module]:

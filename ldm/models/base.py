@@ -224,14 +224,15 @@ class TrainedModel(TellsSteps):
     def on_fit_start(self) -> None:
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         self._loss_scale = LossScale(scaler)
-        require_clippable(self.trainer.optimizers, self._clips_at(), scaler is not None)
+        require_clippable(self.trainer.optimizers, self.clips_at(), scaler is not None)
         free = any(map(is_schedule_free, self.trainer.optimizers))
         if free and self.use_ema:
             raise not_beside_ema(str(self.optimizer_config["target"]))
         if free or self.use_ema:
             self._build_ema()
 
-    def _clips_at(self) -> float | None:
+    def clips_at(self) -> float | None:
+        """What gradients are clipped to, if at all."""
         return self.trainer.gradient_clip_val
 
     def _build_ema(self) -> None:

@@ -19,6 +19,8 @@ _MODULES = {
     "LossByNoiseLevel": "lun.callbacks.numbers.grouped_losses",
     "LossBySize": "lun.callbacks.numbers.grouped_losses",
     "LossByTag": "lun.callbacks.numbers.grouped_losses",
+    "GradientNorms": "lun.callbacks.numbers.step_numbers",
+    "WeightChanges": "lun.callbacks.numbers.step_numbers",
     "SmoothedProgressBar": "lun.callbacks.progress",
     "Throughput": "lun.callbacks.throughput",
 }

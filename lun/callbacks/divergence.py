@@ -107,7 +107,8 @@ class Divergence(Callback):
             self._agreement = shared
         self._losses, self._courses, self._stepped_after, self._unread = [], {}, None, None
         later = trainer.callbacks[trainer.callbacks.index(self) + 1 :]
-        self._last_to_look = not any(is_overridden("on_before_optimizer_step", one, Callback) for one in later)
+        changing = [one for one in later if not getattr(one, "only_looks", False)]
+        self._last_to_look = not any(is_overridden("on_before_optimizer_step", one, Callback) for one in changing)
         self._guarded = trainer.optimizers[0] if _leaves_out_by_itself(trainer) else None
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:

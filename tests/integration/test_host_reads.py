@@ -15,7 +15,16 @@ from support.pretend_device import DEVICE, Built, PretendDevice
 from support.runs import TINY
 
 import lun.callbacks.divergence
-from lun.callbacks import Divergence, SmoothedProgressBar, Throughput
+from lun.callbacks import (
+    Divergence,
+    GradientNorms,
+    LossByNoiseLevel,
+    LossBySize,
+    LossByTag,
+    SmoothedProgressBar,
+    Throughput,
+    WeightChanges,
+)
 from lun.cli import parser
 from lun.loop.position_callback import FollowPosition
 from lun.run.lightning_trainer import ProgramTrainer
@@ -64,6 +73,7 @@ def test_between_two_logs_the_device_is_asked_at_most_whether_a_step_may_be_take
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
     device = PretendDevice()
     counts = Counts(device)
+    numbers = [LossByNoiseLevel(), LossBySize(), LossByTag(["red"]), GradientNorms(), WeightChanges()]
     quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
     trainer = ProgramTrainer(
         **quiet,
@@ -72,7 +82,7 @@ def test_between_two_logs_the_device_is_asked_at_most_whether_a_step_may_be_take
         max_epochs=-1,
         gradient_clip_val=1.0,
         limit_val_batches=0,
-        callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), counts],
+        callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), *numbers, counts],
         default_root_dir=tmp_path,
     )
     with Built(), device:

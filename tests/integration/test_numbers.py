@@ -40,6 +40,9 @@ def test_with_all_numbers_on_weights_and_averages_are_those_of_a_run_without(
         for kind in ("snr", "size", "tag"):
             assert any(name.startswith(phase.format(kind)) for name in names), phase.format(kind)
     require_means(rows)
+    last = [row for row in rows if "grad_norm/unet.mid_block" in row][-1]
+    assert last["step"] == 6 and last["train/grad_norm_max"] >= last["train/grad_norm"] > 0
+    assert any(0 < row.get("update_ratio/text_encoder.embedding", 0) < 0.1 for row in rows)
 
 
 def require_means(rows: list[dict[str, Any]]) -> None:
