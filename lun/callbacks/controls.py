@@ -36,9 +36,9 @@ class Controls(AtStepBoundary):
     validate  validates at the end of the step that begins
     stop      ends the run as Ctrl-C does, with `last.ckpt`
 
-    Rank 0 looks at every step boundary and all ranks do what it found. A file goes once its command is carried out,
-    that of a stop when it is taken up; what lies there at the start is of an earlier time and goes unheeded. This
-    callback has to come before image loggers and `stops`.
+    Rank 0 looks at every step boundary and all ranks do what it found, several ranks at the boundary after. A file goes
+    once its command is carried out, that of a stop when it is taken up; what lies there at the start is of an earlier
+    time and goes unheeded. This callback has to come before image loggers and `stops`.
     """
 
     doing = "saving"
@@ -104,7 +104,8 @@ class Controls(AtStepBoundary):
         for name in sorted(set(names) - self._unknown - set(COMMANDS)):
             log.warning("control/%s is no command; there are %s", name, ", ".join(COMMANDS))
         self._unknown |= set(names)
-        return sum(1 << number for number, name in enumerate(COMMANDS) if name in names and name not in self._stuck)
+        heard = set(names) - self._stuck - self._open
+        return sum(1 << number for number, name in enumerate(COMMANDS) if name in heard)
 
     def _save(self, trainer: Trainer, pl_module: LightningModule, step: int) -> None:
         if not weights_are_finite(pl_module):

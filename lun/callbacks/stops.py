@@ -120,7 +120,7 @@ class Stops(AtStepBoundary):
             self.exit_code = TERMINATED
             log.info("the time limit of %.0f s is reached", self.time_limit)
         # Asked last, so that an error of any callback at this boundary is known to all before the step begins.
-        agreed = self.agreement.largest(self.exit_code)
+        agreed = self.agree_on(trainer, pl_module, step, self.exit_code)
         if not agreed:
             return
         self.exit_code = agreed

@@ -15,7 +15,9 @@ class AtStepBoundary(Callback):
     that step has run; for the last step it is `on_train_end`, with `final=True`. All ranks call it at the same step.
 
     What one rank alone knows (a clock, a file, a signal) it says in `vote`; `at_step` finds in `agreed` the largest of
-    all ranks' votes. Those of all callbacks are exchanged at once, when the first of them arrives at a boundary.
+    all ranks' votes. With one rank that is what it says then. With several, all that all callbacks have to say is
+    exchanged once a boundary, by `agree_on`, at its end: errors of a callback reach the others before they train on,
+    and what is voted there is found at the next boundary.
 
     first      true while `at_step` runs for the step at which this process started (0, or the resumed one)
     agreement  the one of all these callbacks of a trainer, from the start of the fit on
@@ -31,8 +33,15 @@ class AtStepBoundary(Callback):
         raise NotImplementedError
 
     def vote(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
-        """What this rank has to say at this boundary: 0 or more."""
+        """What this rank has to say: 0 or more."""
         return 0
+
+    def agree_on(self, trainer: Trainer, pl_module: LightningModule, step: int, number: int) -> int:
+        """The largest of the ranks' numbers at the boundary of `step`; carries the votes about the next one, too."""
+        if self.agreement.alone:
+            return number
+        votes = [one.vote(trainer, pl_module, step, False) for one in _voters(trainer)]
+        return self.agreement.largest_and_votes(number, step + 1, votes)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._seen = None
@@ -61,7 +70,7 @@ class AtStepBoundary(Callback):
         if self.agreement.alone:
             return self.vote(trainer, pl_module, step, final)
         voters = _voters(trainer)
-        if not voters:
+        if self.first or not voters:
             return 0
         votes = self.agreement.votes(step, lambda: [one.vote(trainer, pl_module, step, final) for one in voters])
         return votes[voters.index(self)] if self in voters else 0

@@ -35,7 +35,7 @@ class RankAgreement:
     def join(self, trainer: Trainer, pl_module: LightningModule, votes: int = 0) -> None:
         """Open the side group, if there is more than one rank; `votes` is the length of what `votes` exchanges."""
         self._training = (trainer, pl_module)
-        self._size = max(2, votes)
+        self._size = max(2, 1 + votes)
         self._voted = None
         self._group = distributed.new_group(backend="gloo") if trainer.world_size > 1 else None
 
@@ -48,8 +48,14 @@ class RankAgreement:
         """The largest of the ranks' numbers, each 0 or more."""
         return number if self.alone else self._exchanged([number])[0]
 
+    def largest_and_votes(self, number: int, step: int, votes: Sequence[int]) -> int:
+        """The largest of the ranks' numbers; their votes about the boundary of `step` are exchanged with it."""
+        largest, *voted = self._exchanged([number, *votes])
+        self._voted = (step, voted)
+        return largest
+
     def votes(self, step: int, cast: Callable[[], Sequence[int]]) -> Sequence[int]:
-        """The largest of each of the ranks' votes at this step boundary, exchanged when they are first asked for."""
+        """The largest of each of the ranks' votes about a step boundary, exchanged now unless they were before."""
         if self._voted is None or self._voted[0] != step:
             own = cast()
             self._voted = (step, list(own) if self.alone else self._exchanged(own))

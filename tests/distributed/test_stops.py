@@ -41,10 +41,11 @@ def test_commands_to_a_running_training_are_carried_out_by_all_ranks_at_the_same
     words = tiny(pictures, *TWO, asked, *beside, f"data.params.validation={json.dumps(validation)}")
     assert ranks(train, tmp_path, words) == [130, 130]
     run = newest_run(tmp_path)
-    assert load(run / "checkpoints/asked/step-000002.ckpt")["lun"]["position"]["step"] == 2
-    assert last(tmp_path)["lun"]["position"]["step"] == 4
-    assert len(list(run.glob("images/samples/samples_r-0_gs-000002*"))) == 1
-    assert [step for step, row in rows(tmp_path).items() if "val/loss_simple_ema" in row] == [3]
+    assert load(run / "checkpoints/asked/step-000003.ckpt")["lun"]["position"]["step"] == 3
+    assert last(tmp_path)["lun"]["position"]["step"] == 5
+    drawn_at = {path.name[:21] for path in run.glob("images/samples/samples_r-0*")}
+    assert drawn_at == {"samples_r-0_gs-000000", "samples_r-0_gs-000003"}
+    assert [step for step, row in rows(tmp_path).items() if "val/loss_simple_ema" in row] == [4]
     assert list((run / "control").iterdir()) == []
 
 
@@ -99,3 +100,4 @@ def test_ranks_say_no_more_to_each_other_where_a_step_has_more_micro_batches(
     )
     assert few == many
     assert "broadcast" not in few[0]
+    assert few[0]["all_reduce"] == 3 * 4  # a step's means, whether it is finite, and all else that is agreed on

@@ -29,9 +29,16 @@ class Asks(AtStepBoundary):
         self.found.append(self.agreed)
 
 
-class Silent(AtStepBoundary):
+class Ends(AtStepBoundary):
+    """The last at each boundary: asks for a stop by `number`, which carries the votes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.found: list[int] = []
+
     def at_step(self, trainer: Any, pl_module: Any, step: int, final: bool) -> None:
         assert self.agreed == 0
+        self.found.append(self.agree_on(trainer, pl_module, step, self.number))
 
 
 @pytest.fixture
@@ -61,21 +68,31 @@ def test_one_rank_agrees_with_itself_and_exchanges_nothing(training, exchanges) 
     assert agreement.largest(7) == 7 and agreement.alone and exchanges == []
 
 
-def test_all_who_ask_at_a_boundary_share_one_exchange_and_one_group(group, exchanges, training, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("ends", "exchanged"),
+    [([Ends(7)], [[0, 7, 1, 5], [0, 7, 2, 6], [0, 7, 3, 7]]), ([], [[0, 2, 6, 0], [0, 3, 7, 0]])],
+    ids=["with what ends a boundary", "alone"],
+)
+def test_all_who_ask_at_a_boundary_share_one_exchange_and_one_group(
+    group, exchanges, training, monkeypatch, ends, exchanged
+) -> None:
     first, second = Asks(1), Asks(5)
-    tiny = training(2, Silent(), first, second)
+    tiny = training(2, first, second, *ends)
     monkeypatch.setattr(type(tiny.trainer), "world_size", property(lambda self: 2))
     callbacks = [callback for callback in tiny.trainer.callbacks if isinstance(callback, AtStepBoundary)]
     for callback in callbacks:
         callback.on_fit_start(tiny.trainer, tiny.module)
     assert len({id(callback.agreement) for callback in callbacks}) == 1
     assert agreement_of(tiny.trainer) is first.agreement
-    for step in (0, 1):
+    for step in (0, 1, 2):
         tiny.module.position.step = step
         for callback in callbacks:
             callback.on_train_batch_start(tiny.trainer, tiny.module, None, 0)
-    assert exchanges == [[0, 1, 5], [0, 2, 6]]
-    assert (first.found, second.found) == ([1, 2], [5, 6])
+    assert exchanges == exchanged
+    of_the_step_before = bool(ends)
+    assert first.found == [0, *(vote - of_the_step_before for vote in (2, 3))]
+    assert second.found == [0, *(vote - of_the_step_before for vote in (6, 7))]
+    assert [one.found for one in ends] == [[7, 7, 7]] * len(ends)
 
 
 class Rank:
