@@ -1,16 +1,21 @@
 """Families that installed packages name as entry points of the group `lun.families`: looked up, and not loaded."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "lun.families"
 
 
 def installed_families() -> Sequence[str]:
     """The names of all of them, in order."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
+    return sorted({entry.name for entry in _entries()})
 
 
 def path_of(name: str) -> str:
@@ -18,7 +23,7 @@ def path_of(name: str) -> str:
 
     Nothing is imported. Raises `Fault` CFG04 for a word that no package has, or that two packages mean differently.
     """
-    entries = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+    entries = {entry.value: entry for entry in _entries().select(name=name)}
     if not entries and "." in name:
         return name
     if len(entries) != 1:
@@ -31,6 +36,12 @@ def hint() -> str:
     """For messages: which of them could be asked for; empty where there are none."""
     names = installed_families()
     return f"; installed, and known where they are named: {', '.join(f'family={name}' for name in names)}" * bool(names)
+
+
+def _entries() -> EntryPoints:
+    from importlib.metadata import entry_points  # a parser of mails, which no start needs that names no family
+
+    return entry_points(group=GROUP)
 
 
 def _not_one(name: str, entries: Sequence[EntryPoint]) -> Fault:

@@ -1,7 +1,5 @@
 """The text of `--help`, and the version."""
 
-import importlib.metadata
-
 from lun.program import as_started
 
 USAGE = """\
@@ -70,6 +68,8 @@ def version() -> str:
 
 
 def _version(name: str) -> str:
+    import importlib.metadata  # a parser of mails, for this alone
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -2,26 +2,25 @@
 
 import ast
 import functools
-import importlib.util
-from pathlib import Path
+from collections.abc import Iterable
 
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
+from lun.config.declared.module_source import module_text
 
 
 @functools.cache
 def trainer_arguments() -> frozenset[str]:
     """What the installed `lightning.pytorch.Trainer` takes. Raises `Fault` DEP01 where Lightning is missing."""
-    spec = importlib.util.find_spec("lightning")
-    if spec is None or spec.origin is None:
+    text = module_text("lightning.pytorch.trainer.trainer")
+    if text is None:
         raise Fault("DEP01", "the package lightning is not installed", fix=install_line("lightning"))
-    source = Path(spec.origin).with_name("pytorch") / "trainer" / "trainer.py"
-    return frozenset(init_arguments(source.read_text(encoding="utf-8"), "Trainer"))
+    return frozenset(init_arguments(text.names.values(), "Trainer"))
 
 
-def init_arguments(source: str, class_name: str) -> list[str]:
-    """The arguments of `class_name.__init__` in a Python source text, `self` and starred ones left out."""
-    for node in ast.parse(source).body:
+def init_arguments(statements: Iterable[ast.stmt], class_name: str) -> list[str]:
+    """The arguments of `class_name.__init__` as statements of a module declare it, `self` and starred ones left out."""
+    for node in statements:
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name == "__init__":

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +56,8 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that decide a result; those not installed are left out."""
+    from importlib.metadata import PackageNotFoundError, version  # a parser of mails, which few starts need
+
     versions = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:

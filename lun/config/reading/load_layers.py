@@ -8,9 +8,9 @@ from typing import Any
 
 from ldm.errors import Fault
 from lun.config.reading.extends import expanded
-from lun.config.reading.interpolation import resolved
 from lun.config.reading.layers import merged, with_value, without
 from lun.config.reading.order import in_order
+from lun.config.reading.references import resolved
 from lun.config.reading.yaml_files import anchored
 from lun.config.reading.yaml_tree import Node, Path, as_node, parse_value
 from lun.config.suggestions import did_you_mean, raise_all

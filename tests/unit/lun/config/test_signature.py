@@ -1,3 +1,4 @@
+import ast
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,4 +85,4 @@ def test_the_trainer_source_names_what_the_trainer_takes():
 
 def test_a_source_without_the_class_is_a_fault():
     with pytest.raises(Fault, match="DEP01"):
-        init_arguments("class Other: ...", "Trainer")
+        init_arguments(ast.parse("class Other: ...").body, "Trainer")
