@@ -16,3 +16,12 @@ def collect_from_here() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+
+
+def leave_uncollected() -> None:
+    """At the end of a start that never came so far: Python would look through all of it once more, for no gain.
+
+    That takes longer than most answers.
+    """
+    if not gc.isenabled():
+        gc.freeze()

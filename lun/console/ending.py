@@ -14,6 +14,7 @@ from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.console import fault_report, log
 from lun.console.blame import fault_of
+from lun.console.collecting import leave_uncollected
 from lun.console.disk import disk_fault
 from lun.console.early_signals import ended_by_signals
 from lun.console.environment import OURS, missing
@@ -62,6 +63,7 @@ def leave(code: int) -> NoReturn:
     if code == INTERRUPTED:
         end_within(END_SECONDS, code)
     _flush()
+    leave_uncollected()
     distributed = sys.modules.get("torch.distributed")
     if code and distributed is not None and distributed.is_available() and distributed.is_initialized():
         os._exit(code)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lun.console.collecting import collect_from_here, put_off_collecting
+from lun.console.ending import leave
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "lightning", "diffusers", "transformers", "torchmetrics", "numpy", "PIL", "safetensors")
@@ -91,6 +92,18 @@ def test_a_start_looks_for_no_garbage_until_it_trains() -> None:
         assert not gc.isenabled()
         collect_from_here()
         assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def test_a_process_that_never_trained_ends_without_looking_for_garbage_once_more() -> None:
+    before = gc.get_freeze_count()
+    try:
+        put_off_collecting()
+        with pytest.raises(SystemExit):
+            leave(2)
         assert gc.get_freeze_count() > before
     finally:
         gc.enable()
