@@ -108,6 +108,7 @@ TARGETS = {
         "lun.callbacks.LossByNoiseLevel",
         "lun.callbacks.LossBySize",
         "lun.callbacks.LossByTag",
+        "lun.callbacks.PictureLosses",
         "lun.callbacks.GradientNorms",
         "lun.callbacks.WeightChanges",
         "lun.callbacks.OffloadFrozen",

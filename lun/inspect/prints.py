@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ldm.errors import Fault
-from lun.data.images.decode import decode
+from lun.data.images.difference_hash import difference_hash
+from lun.data.images.near_hashes import groups_of, near
 from lun.data.index.dir_handle import FileInMemory, open_file
-from lun.inspect.near_hashes import groups_of, near
 from lun.inspect.view import DatasetView
 
 _DIGEST = 16  # bytes
@@ -79,18 +78,3 @@ def _print_of(data: DatasetView, index: int, contents: bool) -> tuple[int | None
     # not all zero at its end, which arrays of bytes would cut
     digest = hashlib.blake2b(held.data, digest_size=_DIGEST).digest() + b"."
     return difference_hash(held), digest
-
-
-def difference_hash(path: os.PathLike[str]) -> int | None:
-    """64 bits, whether each of 8 x 8 places is brighter than its left neighbour; None for what is not to be compared.
-
-    Such are files that cannot be read, and pictures in which hardly anything differs.
-    """
-    try:
-        small = decode(path, (72, 64)).convert("L").resize((9, 8), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    except Fault:
-        return None
-    pixels = np.asarray(small, np.int16)
-    if np.ptp(pixels) < 8:
-        return None
-    return int.from_bytes(np.packbits(pixels[:, 1:] > pixels[:, :-1]).tobytes(), "big")

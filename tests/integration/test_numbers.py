@@ -5,8 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
+from safetensors.torch import save_file
 from support.equality import differences, final_state
+from support.models import tiny_model
 from support.runs import newest_run
 from support.warm import VALIDATION
 
@@ -40,6 +44,9 @@ def test_with_all_numbers_on_weights_and_averages_are_those_of_a_run_without(
         for kind in ("snr", "size", "tag"):
             assert any(name.startswith(phase.format(kind)) for name in names), phase.format(kind)
     require_means(rows)
+    pictures = json.loads((on / "metrics/pictures.json").read_text())
+    assert {(one["split"], one["n"]) for one in pictures["pictures"] if one["split"] == "val"} == {("val", 2)}
+    assert pictures["step"] == 6 and len(pictures["copies"]) == 11  # the same folder is held out
     last = [row for row in rows if "grad_norm/unet.mid_block" in row][-1]
     assert last["step"] == 6 and last["train/grad_norm_max"] >= last["train/grad_norm"] > 0
     assert any(0 < row.get("update_ratio/text_encoder.embedding", 0) < 0.1 for row in rows)
@@ -51,3 +58,42 @@ def require_means(rows: list[dict[str, Any]]) -> None:
     sized = {row["step"]: row["val/loss_by_size/8x8"] for row in rows if "val/loss_by_size/8x8" in row}
     assert sized == pytest.approx(whole, rel=1e-5) and len(whole) == 2
     assert [row["step"] for row in rows if "train/loss_by_size/8x8" in row] == [2, 4, 6]
+
+
+def red_and_blue(root: Path, count: int, wrong: int) -> Path:
+    """Plain pictures, half of them red and half blue, with captions that say so, but for one."""
+    numbers = np.random.default_rng(0)
+    for folder in ("img", "txt"):
+        (root / folder).mkdir(parents=True)
+    for i in range(count):
+        pixels = ((220, 30, 30), (30, 30, 220))[i % 2] + numbers.integers(-4, 5, (8, 8, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(root / "img" / f"{i:03}.png")
+        (root / "txt" / f"{i:03}.txt").write_text(("red", "blue")[(i + (i == wrong)) % 2])
+    return root
+
+
+def plain_first_stage(file: Path) -> str:
+    """A first stage whose latents hold no noise, so that there is something to learn."""
+    model = tiny_model()
+    model.configure_model()
+    state = model.first_stage_model.to_disk(model.first_stage_model.state_dict())
+    state = {name: weight.detach().clone().contiguous() for name, weight in state.items()}
+    state["quant_conv.weight"][4:], state["quant_conv.bias"][4:] = 0, -20
+    save_file(state, str(file))
+    return str(file)
+
+
+def test_a_planted_mislabelled_picture_is_first_among_those_that_stand_out(
+    lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first_stage = plain_first_stage(tmp_path / "first_stage.safetensors")
+    words = ["lightning.trainer.max_steps=120", "lightning.trainer.log_every_n_steps=20", "data.params.batch_size=8"]
+    words += ["model.base_learning_rate=1e-2", "model.params.ucg_rate=0", "model.params.use_ema=false"]
+    words += ["model.params.parameterization=v", "model.params.scale_by_std=true"]
+    words += [f"model.params.first_stage_config.params={{from_scratch: false, ckpt_path: {first_stage}}}"]
+    words += ["lightning.callbacks.pictures={target: lun.callbacks.PictureLosses}"]
+    assert lun(*words, "-t", data=red_and_blue(tmp_path / "data", 24, wrong=7)) == 0
+    found = json.loads((newest_run(tmp_path / "logs") / "metrics/pictures.json").read_text())["pictures"]
+    assert len(found) == 24 and Path(found[0]["path"]).name == "007.png"
+    assert found[0]["excess"] > 3 * abs(found[1]["excess"])
+    assert "007.png" in capsys.readouterr().out.split("stand out")[1]

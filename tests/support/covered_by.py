@@ -196,6 +196,7 @@ COVERED_BY = {
     "lun.posthoc_ema.reconstructing": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.reconstruction": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.sweeping": "tests/unit/lun/posthoc_ema/test_command.py",
+    "lun.data.images.difference_hash": "tests/unit/lun/inspect/test_looks.py",
     "lun.run.build_model": "tests/integration/test_cache.py",
     "lun.run.caches_alone": "tests/integration/test_cache.py",
     "lun.run.construction": "tests/integration/test_settings_alone.py",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from lun.data.images.difference_hash import difference_hash
 from lun.data.local import Local
 from lun.inspect.looks import beyond_copies, kinds_of, looks_of
-from lun.inspect.prints import difference_hash
 from lun.inspect.view import DatasetView
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lun.inspect.near_hashes import NEAR, candidates, near
+from lun.data.images.near_hashes import NEAR, candidates, near
 
 
 def drawn(count: int, seed: int, changed: float = 0.25, most_bits: int = NEAR + 2) -> np.ndarray:
