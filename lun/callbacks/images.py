@@ -82,6 +82,11 @@ class ImageLogger(AtStepBoundary):
         self._asked = True
 
     @property
+    def drawn_at(self) -> int | None:
+        """The step at which it drew last."""
+        return self._drawn_at
+
+    @property
     def prompts(self) -> list[str]:
         """The texts of the prompts that are drawn."""
         return [prompt.text for prompt in self._drawn]

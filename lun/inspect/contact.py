@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,13 +112,6 @@ def small(path: Path) -> Image.Image:
     image = decode(path, (SMALL, SMALL))
     image.thumbnail((SMALL, SMALL))
     return image
-
-
-def data_url(image: Image.Image) -> str:
-    """A picture to stand inside a page."""
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=82)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def contact_sheet(seen: Sequence[Seen]) -> Image.Image:

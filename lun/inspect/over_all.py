@@ -17,8 +17,8 @@ from lun.data.sets.set_settings import MixSettings
 from lun.inspect.duplicates import FILE, Duplicates
 from lun.inspect.given import Given
 from lun.inspect.statistics import DatasetFacts
-from lun.inspect.style import STYLE
 from lun.inspect.view import DatasetView
+from lun.pages.document import document
 
 REPORT, PAGE = "sets.json", "report.html"
 
@@ -167,8 +167,4 @@ def _page(found: OverAll) -> str:
         for row in found.rows
     )
     rest = "".join(f"<p>{escape(line)}</p>" for line in lines_of(found, Path())[len(found.rows) + 2 :])
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>sets</title><style>{STYLE}</style><body><h1>{len(found.rows)} sets</h1>"
-        f"<table><tr>{head}</tr>{rows}</table>{rest}</body></html>\n"
-    )
+    return document("sets", f"<h1>{len(found.rows)} sets</h1><table><tr>{head}</tr>{rows}</table>{rest}")

@@ -9,12 +9,13 @@ from itertools import groupby
 from ldm.errors import Fault
 from lun.inspect.caption_changes import CaptionPiece
 from lun.inspect.charts import chart, heat_map
-from lun.inspect.contact import DRAWS, Seen, data_url, small, thumbnail
+from lun.inspect.contact import DRAWS, Seen, small, thumbnail
 from lun.inspect.given import Given
 from lun.inspect.rejected import Row
 from lun.inspect.statistics import DatasetFacts
 from lun.inspect.style import STYLE, draw_rules
 from lun.inspect.view import DatasetView
+from lun.pages.document import data_url, document
 
 _LISTED = 100
 _PAIRS = 8
@@ -37,15 +38,13 @@ def page(given: Given, facts: DatasetFacts, seen: Sequence[Seen], rejected: Sequ
     shown = {title: body for title, body in sections.items() if body}
     links = "".join(f"<a href='#{_anchor(title)}'>{escape(title)}</a>" for title in shown)
     bodies = "".join(f"<h2 id='{_anchor(title)}'>{escape(title)}</h2>{body}" for title, body in shown.items())
-    title = escape(str(given.name))
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>{title}</title><style>{STYLE}{draw_rules(DRAWS)}</style><body>"
-        f"<h1>{title}</h1>"
+    body = (
+        f"<h1>{escape(given.name)}</h1>"
         f"<p class='soft'>{escape(facts.layout)} · fingerprint <code>{facts.fingerprint[:12]}</code></p>"
         f"{_tiles(facts)}{''.join(f'<p class=warning>{escape(one)}</p>' for one in facts.warnings)}"
-        f"<nav>{links}</nav>{bodies}</body></html>\n"
+        f"<nav>{links}</nav>{bodies}"
     )
+    return document(given.name, body, STYLE + draw_rules(DRAWS))
 
 
 def _anchor(title: str) -> str:

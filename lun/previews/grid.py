@@ -1,16 +1,20 @@
 """From tensors to one picture that a person can look at: bytes, grids with captions, and wrapped text."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
-from torch import Tensor
 
 from ldm.files.replacing import replacing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 Pixels = NDArray[np.uint8]

@@ -53,6 +53,9 @@ class SampleRecord:
             try:
                 fields = parse_json(line)
                 sample = record_of(Sample, {**fields, "box": tuple(fields["box"])})
+                left, top, right, bottom = sample.box
+                if not (0 <= left < right and 0 <= top < bottom and sample.scale > 0):
+                    continue  # no tile of any sheet
             except (ValueError, TypeError, KeyError):  # a line torn by a crash
                 continue
             if known and sample.step < known[-1].step:
@@ -88,11 +91,13 @@ class SampleRecord:
         try:
             with Image.open(self.folder / file) as sheet:
                 return sheet.convert("RGB")
-        except OSError:  # someone tidied up: the strip goes on without it
-            return None
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return None  # gone, half written or damaged: the strip goes on without it
 
 
-def _cut(sheet: Image.Image, sample: Sample) -> Image.Image:
+def _cut(sheet: Image.Image, sample: Sample) -> Image.Image | None:
+    if sample.box[2] > sheet.width or sample.box[3] > sheet.height:
+        return None  # of another sheet than the one that has its name now
     tile = sheet.crop(sample.box)
-    size = tile.width // sample.scale, tile.height // sample.scale
+    size = max(1, tile.width // sample.scale), max(1, tile.height // sample.scale)
     return tile.resize(size, Image.Resampling.NEAREST)

@@ -20,6 +20,8 @@ from lun.data.loader import lost_worker
 from lun.data.order.position_sampler import Window
 from lun.loop.rank_failures import is_from_another_rank, rank_failure
 from lun.program import as_started
+from lun.report.renewal import renew
+from lun.report.run_page import FILE as PAGE
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.requeue import requeue
 from lun.run_dir.run_json import RunRecord
@@ -102,13 +104,15 @@ class FitOutcome:
             self.run.write_record(record)
         except OSError as error:
             log.warning("run.json still says that the run goes on: %s", error.strerror or error)
+        renew(self.run.path, writing=True)
 
     def _tell(self, code: int, seconds: float) -> None:
         took = str(timedelta(seconds=round(seconds)))
         if summary := console.warning_summary():
             log.info("%s", summary)
         log.info("%-8s %d steps, %s, exit code %d", "stopped" if code else "done", self.model.position.step, took, code)
-        if (strip := self.run.images / "samples" / "timeline.png").exists():
-            log.info("look     %s", strip)
+        for page in (self.run.images / "samples" / "timeline.png", self.run.path / PAGE):
+            if page.exists():
+                log.info("look     %s", page)
         if code:
             log.info("go on    %s", as_started(f"python main.py -r {quoted(self.run.path)} -t"))

@@ -33,7 +33,7 @@ from lun.data.sets.set_wishes import require_carried_out
 from lun.data.tag_counts import tag_frequency
 from lun.loop.position_callback import FollowPosition
 from lun.program import as_started
-from lun.run.config_changes import changed_settings, stored_settings
+from lun.report.renewal import RunPage
 from lun.run.construction import build_parts
 from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.data_roots import name_of_roots
@@ -45,6 +45,7 @@ from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
+from lun.run_dir.config_changes import changed_settings, stored_settings
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.first_rank import FirstRank
 from lun.run_dir.job import this_job
@@ -261,7 +262,7 @@ class Session:
         numbers = [SetNumbers()] if self.data.mix_settings else []
         ours = [position, LinkLatest(run), Controls(stops), *numbers]
         words = [UnmetWords()] if self.model.adapter_config is not None else []
-        callbacks = [*ours, *words, *self.callbacks, *caches, DiskSpace(), stops, FinalCheckpoint()]
+        callbacks = [*ours, *words, *self.callbacks, RunPage(run.path), *caches, DiskSpace(), stops, FinalCheckpoint()]
         loggers = build_loggers(self.settings.lightning("logger"), run.path)
         validates, by_hand = self.data.has("validation"), self.model.by_hand
         return build_trainer(self.run, validates, callbacks, loggers, run.path, by_hand)

@@ -17,9 +17,9 @@ from lun.config.check import check, warnings
 from lun.config.compat.sdxl_unconditional import keep_unconditional
 from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load_layers import Merged, read_layers
-from lun.run.config_changes import stored_settings
 from lun.run.data_roots import MISSING, data_roots, inside, root_flag
 from lun.run.defaults import DEFAULTS
+from lun.run_dir.config_changes import stored_settings
 from lun.strategies.strategy_names import unread_section, with_deepspeed_section
 
 if TYPE_CHECKING:  # it brings torch along, and a missing file should be reported before that

@@ -1,10 +1,13 @@
 """What of a model trains, as a table for programs: the file of a run that pages about it are made of."""
 
-import json
-from typing import Any
+from __future__ import annotations
 
-from ldm.models.model_parts import TrainingPlan
-from ldm.training.groups import Group
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldm.models.model_parts import TrainingPlan
+    from ldm.training.groups import Group
 
 FILE = "trains.json"
 

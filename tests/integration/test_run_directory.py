@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.run_folder import Page
 from support.runs import load, make_pictures, newest_run
 
 Lun = Callable[..., int]
@@ -59,6 +60,9 @@ def test_a_run_leaves_everything_in_one_place(lun: Lun, tmp_path: Path) -> None:
     assert [name for name in samples if "gs-000000" in name and "ema" not in name]
     assert [name for name in samples if "gs-000004" in name and "ema" in name]
     assert "timeline.png" in samples
+    page = Page((run / "report.html").read_text("utf-8"))
+    assert page.unbalanced == [] and "done exit code 0" in page.text and "4 steps of 4 (100 %)" in page.text
+    assert page.data["samples"]["steps"] == [0, 4] and page.data["samples"]["weights"] == ["raw", "ema"]
     assert (run / "images/train").is_dir() and (run / "images/val").is_dir()
     assert list(run.rglob("events.out.tfevents*"))
 

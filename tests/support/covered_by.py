@@ -197,6 +197,8 @@ COVERED_BY = {
     "lun.posthoc_ema.reconstruction": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.sweeping": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.data.images.difference_hash": "tests/unit/lun/inspect/test_looks.py",
+    "lun.report.attempts": "tests/unit/lun/report/test_run_page.py",
+    "lun.report.run_facts": "tests/unit/lun/report/test_run_page.py",
     "lun.run.build_model": "tests/integration/test_cache.py",
     "lun.run.caches_alone": "tests/integration/test_cache.py",
     "lun.run.construction": "tests/integration/test_settings_alone.py",

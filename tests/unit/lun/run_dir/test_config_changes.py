@@ -1,4 +1,4 @@
-from lun.run.config_changes import changed_settings, stored_settings
+from lun.run_dir.config_changes import changed_settings, stored_settings
 
 
 def test_each_setting_that_differs_is_listed_with_both_values():

@@ -1,0 +1,1 @@
+"""Pages for people: one file that needs no other, light and dark, with what people wrote escaped."""
