@@ -231,6 +231,7 @@ NO_PARTS: Mapping[str, str] = {
     "lun.loop.position_callback.FollowPosition": "every run has it, with what the program hands it",
     "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
     "lun.run_dir.latest.LinkLatest": "every run has it, with what the program hands it",
+    "lun.report.renewal.RunPage": "every run has it, with what the program hands it",
     **dict.fromkeys(
         (
             "lun.data.keyed.Keyed",
