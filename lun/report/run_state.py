@@ -99,9 +99,9 @@ def _state(
 
 def ways_on(run: RunDirectory, state: RunState) -> list[tuple[str, str]]:
     """What to do next, as (what for, command line)."""
-    more = f" --max_steps {state.step + 1000}" if state.total is not None and state.step >= state.total else ""
+    more = ["--max_steps", state.step + 1000] if state.total is not None and state.step >= state.total else []
     lines = [
-        ("go on training", f"python main.py -r {quoted(run.path)} -t{more}"),
+        ("go on training", f"python main.py -r {quoted(run.path, '-t', *more)}"),
         ("draw pictures", f"python -m lun.sample {quoted(run.path)} 'a prompt'"),
         ("make a file for other programs", f"python -m lun.convert {quoted(run.path)} out.safetensors --to ldm"),
     ]
