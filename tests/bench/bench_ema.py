@@ -17,9 +17,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import torch
+from report import Row, present
 from torch import Tensor, nn
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -177,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="of the weights")
     parser.add_argument("--only", help="variants whose name contains this")
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--variant", choices=BUILDERS, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.variant:
@@ -184,20 +184,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(args.variant, DTYPES[args.dtype], args.repeats, args.share)))
         return
     print(f"{args.dtype} weights, {args.threads} thread(s), torch {torch.__version__}, median of {args.repeats}\n")
-    print("| one update | ms | flat lerp_ | ratio | extra peak memory |\n|---|---|---|---|---|", flush=True)
-    for name in BUILDERS:
-        if args.only and args.only not in name:
-            continue
-        words = ["--variant", name, "--dtype", args.dtype, "--repeats", str(args.repeats)]
-        words += ["--threads", str(args.threads), "--share", str(args.share)]
-        answer = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
-        if answer.returncode:
-            print(f"| {name} | {(answer.stderr.strip().splitlines() or ['killed'])[-1]} | | | |", flush=True)
-            continue
-        row = json.loads(answer.stdout.splitlines()[-1])
-        print(
-            f"| {name} | {row['ms']:.0f} | {row['floor']:.0f} | {row['ratio']:.2f} | {row['extra']:.2f} |", flush=True
-        )
+    shared = ["--dtype", args.dtype, "--repeats", str(args.repeats)]
+    shared += ["--threads", str(args.threads), "--share", str(args.share)]
+    wanted = [name for name in BUILDERS if not args.only or args.only in name]
+    present("ema", [row for name in wanted if (row := row_of(name, shared))], args.json)
+
+
+def row_of(name: str, words: Sequence[str]) -> Row | None:
+    """A variant in a process of its own; None, and its last words, where it fails."""
+    line = [sys.executable, __file__, "--variant", name, *words]
+    answer = subprocess.run(line, capture_output=True, text=True)
+    if answer.returncode:
+        print(name, (answer.stderr.strip().splitlines() or ["killed"])[-1], file=sys.stderr)
+        return None
+    told = json.loads(answer.stdout.splitlines()[-1])
+    beside = {"flat lerp_, ms": told["floor"], "over it": told["ratio"], "extra peak memory": told["extra"]}
+    return Row(name, told["ms"], "ms", beside)
 
 
 if __name__ == "__main__":

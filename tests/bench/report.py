@@ -1,53 +1,77 @@
-"""Rows of measurements with the machine that they were taken on, as JSON and Markdown.
-
-python tests/bench/report.py TITLE=FILE.json ... > bench.md
-"""
+"""Rows of measurements with the machine that they were taken on, as JSON and Markdown."""
 
 import importlib.metadata
 import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from program import ROOT
 
 PACKAGES = ("torch", "lightning", "diffusers", "transformers")
 
 
 class Row(NamedTuple):
-    """One measurement: `ratios` to others of the same run, which is what machines agree on."""
+    """One measurement; `beside` are further columns by their titles, ratios to others of the same run above all."""
 
     name: str
     value: float
     unit: str
-    ratios: Mapping[str, float]
+    beside: Mapping[str, float]
+
+
+def times_of(taken: Mapping[str, float], unit: str, *others: str) -> list[Row]:
+    """A row for each, with its ratio to those of the others that were measured."""
+    measured = [other for other in others if other in taken]
+    return [
+        Row(name, value, unit, {f"over {other}": value / taken[other] for other in measured})
+        for name, value in taken.items()
+    ]
 
 
 def fingerprint() -> dict[str, Any]:
-    """What the numbers depend on: processor, memory, accelerator, versions, commit."""
+    """What the numbers depend on: processor, memory, accelerator, versions, commit, the load."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", 0)) or "all cores",
+        "load": round(os.getloadavg()[0], 1),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "accelerator": _told("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "none",
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in PACKAGES},
-        "commit": _told("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"),
+        "commit": _told("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"),
     }
 
 
-def table(title: str, rows: Sequence[Row]) -> str:
-    """A Markdown table."""
-    over = list(rows[0].ratios)
-    lines = [f"## {title}\n", "| | " + " | ".join([rows[0].unit, *over]) + " |", "|---" * (len(over) + 2) + "|"]
-    lines += [
-        f"| {row.name} | {row.value:.2f} | " + " | ".join(f"{row.ratios[name]:.2f}" for name in over) + " |"
-        for row in rows
-    ]
+def shown(value: float) -> str:
+    """Three digits or all that stand before the point."""
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.2g}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table; a cell is empty where a row lacks that column."""
+    columns = list(dict.fromkeys(column for row in rows for column in row.beside))
+    lines = ["| | " + " | ".join([rows[0].unit, *columns]) + " |", "|---" * (len(columns) + 2) + "|"]
+    for row in rows:
+        cells = [shown(row.value), *(shown(row.beside[name]) if name in row.beside else "" for name in columns)]
+        lines.append(f"| {row.name} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def present(name: str, rows: Sequence[Row], file: Path | None) -> None:
+    """Print the rows of a measurement, and write them to a JSON file beside the machine that they were taken on."""
+    print(table(rows))
+    if file:
+        told = {"measurement": name, "machine": fingerprint(), "rows": [row._asdict() for row in rows]}
+        file.write_text(json.dumps(told, indent=1) + "\n")
 
 
 def _processor() -> str:
@@ -64,20 +88,3 @@ def _told(*words: str) -> str:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
-
-
-def main() -> None:
-    machine: dict[str, Any] = {}
-    parts = []
-    for word in sys.argv[1:]:
-        title, _, file = word.partition("=")
-        told = json.loads(Path(file).read_text())
-        machine = told["machine"]
-        parts.append(table(title, [Row(**row) for row in told["rows"]]))
-    print("# Benchmarks\n")
-    print("\n".join(f"- {name}: {value}" for name, value in machine.items()), end="\n\n")
-    print("\n".join(parts), end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,12 +3,12 @@
     python tests/bench/start.py [--rounds 5] [--json FILE]
 
 CPU seconds of a process, user and system: medians over rounds in which all take turns, so that they see the same
-machine, with compiled bytecode present and one thread. `diffusers' script` imports what diffusers' own text-to-image
-example does; `imports of training` is torch, Lightning and the demo's networks, which no run can do without.
+machine, with compiled bytecode present and one thread. `imports of diffusers' script` is what diffusers' own
+text-to-image example imports, without DeepSpeed; `imports of training` is torch, Lightning and the demo's networks,
+which no run can do without. From disk: a model of 34.3 million parameters, one step of one small picture, and its save.
 """
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -17,12 +17,15 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from report import Row, fingerprint, table
+from measurements import SCRIPT
+from program import HERE, ROOT
+from report import Row, present, times_of
 
-ROOT = Path(__file__).resolve().parents[2]
-TORCH, SCRIPT, NEEDED = IMPORTS = "import torch", "diffusers' script", "imports of training"
+TORCH, LIBRARIES, NEEDED = "import torch", f"imports of {SCRIPT}", "imports of training"
+FROM_DISK = "34.3 M from disk"
 NETWORKS = "from diffusers.models.unets.unet_2d import UNet2DModel"
 EXAMPLE = """
+import without_deepspeed
 import accelerate, diffusers, torch, transformers
 from diffusers import AutoencoderKL, DDPMScheduler, StableDiffusionPipeline, UNet2DConditionModel
 from diffusers.optimization import get_scheduler
@@ -34,10 +37,12 @@ DEMO = ("-b", "configs/demo/emoji.yaml")
 SD15 = ("-b", "sd15", "bf16", "--data_root", "nowhere")
 
 
-def lines(logs: str) -> dict[str, list[str]]:
-    """What is started, by the name of its row."""
+def lines(folder: Path) -> dict[str, list[str]]:
+    """What is started, by the name of its row; `folder` is `small_model.py`'s."""
+    logs = str(folder / "logs")
     step = (*DEMO, "-t", "-l", logs, "--max_steps", "1", "lightning.callbacks.image_logger=null")
     step = (*step, "data.params.batch_size=1", "data.params.num_workers=0", "data.params.validation=null")
+    small = ("data.params.batch_size=1", "data.params.train.params.size=64", "model.params.image_size=8")
     programs = {
         "--help": ("--help",),
         "--print-config": (*SD15, "--print-config"),
@@ -46,18 +51,37 @@ def lines(logs: str) -> dict[str, list[str]]:
         "a folder that is not there": (*SD15,),
         "--check": (*DEMO, "--check"),
         "the plan": DEMO,
-        "one step and its save": step,
+        "the demo: one step and its save": step,
+        f"{FROM_DISK}: one step and its save": (
+            "-b",
+            str(folder / "run.yaml"),
+            "-t",
+            "-l",
+            logs,
+            "--max_steps",
+            "1",
+            *small,
+        ),
     }
-    imports = {TORCH: TORCH, SCRIPT: EXAMPLE, NEEDED: f"import torch, lightning.pytorch\n{NETWORKS}"}
-    return {name: ["-c", code] for name, code in imports.items()} | {
-        name: ["main.py", *words] for name, words in programs.items()
-    }
+    imports = {TORCH: TORCH, LIBRARIES: EXAMPLE, NEEDED: f"import torch, lightning.pytorch\n{NETWORKS}"}
+    script = [str(HERE / "reference.py"), *(str(folder / name) for name in ("model", "data", "out"))]
+    return (
+        {name: ["-c", code] for name, code in imports.items()}
+        | {name: ["main.py", *words] for name, words in programs.items()}
+        | {f"{FROM_DISK}: {SCRIPT}": [*script, "--steps", "1", "--size", "64", "--batch", "1"]}
+    )
 
 
 def cost(words: list[str]) -> float:
     """CPU seconds of one process. Raises RuntimeError where it ended otherwise than it should."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "LUN_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": str(HERE),
+    }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -67,9 +91,10 @@ def cost(words: list[str]) -> float:
 
 
 def measure(rounds: int) -> list[Row]:
-    """A row for each start: its seconds, over `import torch` and over the imports of diffusers' script."""
-    with tempfile.TemporaryDirectory() as logs:
-        started = lines(logs)
+    """A row for each start: its seconds, over `import torch` and over what it has to be compared with."""
+    with tempfile.TemporaryDirectory() as place:
+        cost([str(HERE / "small_model.py"), place])
+        started = lines(Path(place))
         taken: dict[str, list[float]] = {name: [] for name in started}
         for turn in range(rounds + 1):  # the first writes the bytecode
             for name, words in started.items():
@@ -77,10 +102,7 @@ def measure(rounds: int) -> list[Row]:
                 if turn:
                     taken[name].append(seconds)
     middle = {name: median(times) for name, times in taken.items()}
-    ratios = {
-        name: {f"over {other}": middle[name] / middle[other] for other in (TORCH, SCRIPT, NEEDED)} for name in middle
-    }
-    return [Row(name, middle[name], "CPU s", ratios[name]) for name in middle]
+    return times_of(middle, "CPU s", TORCH, LIBRARIES, NEEDED, f"{FROM_DISK}: {SCRIPT}")
 
 
 def main() -> None:
@@ -88,10 +110,7 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=5)
     asked.add_argument("--json", type=Path)
     told = asked.parse_args()
-    rows = measure(told.rounds)
-    print(table("Start", rows))
-    if told.json:
-        told.json.write_text(json.dumps({"machine": fingerprint(), "rows": [row._asdict() for row in rows]}, indent=1))
+    present("start", measure(told.rounds), told.json)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 The network is a mean over a few parameter tensors, so that nothing but the loop takes time. All three read the same
 kind of batches, draw, clip to norm 1 and step a fused AdamW; the raw loop and lun's average the weights, write metrics
 every 50 steps and keep a progress bar. They take turns of some steps in one process, so they see the same machine.
-Written as `wall / CPU`, us a step: wall of the quietest quartile of turns, CPU the median of all. One torch thread.
+In us a step: wall of the quietest quartile of turns, CPU the median of all. One torch thread.
 
-    python tests/bench/step_overhead.py [--turns 60] [--steps 40] [--tensors 8 212]
+    python tests/bench/step_overhead.py [--turns 60] [--steps 40] [--tensors 8 212] [--json FILE]
 """
 
 import argparse
@@ -16,19 +16,19 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median, quantiles
 from time import monotonic, perf_counter, process_time
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2]))
 os.environ["LUN_THREADS"] = "1"
 
 import torch
 import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
+from program import ROOT
+from report import Row, present
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -43,7 +43,6 @@ from lun.run.session import Session
 from lun.run.settings import look_at_settings
 from lun.trainer import run
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = 8192
 EVERY = 50
 
@@ -244,16 +243,15 @@ def bare(session: Session, tensors: int) -> None:
 
 
 @contextlib.contextmanager
-def to_nowhere() -> Iterator[Callable[[str], None]]:
-    """Lines of progress go nowhere, as a terminal would show them; yields what prints all the same."""
-    shown = sys.stdout
+def to_nowhere() -> Iterator[None]:
+    """Lines of progress go nowhere, as a terminal would show them."""
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         lun.callbacks.progress._terminal = lambda: True
-        yield lambda line: print(line, file=shown, flush=True)
+        yield
 
 
-def measure(tensors: int, turns: int, steps: int) -> dict[str, tuple[float, float]]:
-    """Rows of one number of parameter tensors, by name."""
+def taken(tensors: int, turns: int, steps: int) -> dict[str, tuple[float, float]]:
+    """(wall, CPU) of each with one number of parameter tensors, us a step."""
     global TURNS
     sys.modules[Path(__file__).stem].TURNS = TURNS = Turns(["raw", "lightning", "lun"], turns, steps)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as place:
@@ -273,22 +271,28 @@ def measure(tensors: int, turns: int, steps: int) -> dict[str, tuple[float, floa
     return {name: TURNS.row(name) for name in TURNS.names}
 
 
+def measure(numbers: list[int], turns: int, steps: int) -> list[Row]:
+    """The raw loop, and what the others take over it, for each number of parameter tensors."""
+    rows = []
+    with to_nowhere():
+        for tensors in numbers:
+            (wall, cpu), *others = taken(tensors, turns, steps).values()
+            rows.append(Row(f"{tensors} tensors: raw loop", wall, "wall us", {"CPU us": cpu}))
+            for name, (own, spent) in zip(("bare Lightning", "lun"), others, strict=True):
+                rows.append(Row(f"{tensors} tensors: {name}", own - wall, "wall us", {"CPU us": spent - cpu}))
+    return rows
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--turns", type=int, default=60)
     asked.add_argument("--steps", type=int, default=40)
     asked.add_argument("--tensors", type=int, nargs="+", default=[8, 212])
+    asked.add_argument("--json", type=Path)
     told = asked.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    with to_nowhere() as say:
-        say(f"torch {torch.__version__}, {told.turns} turns of {told.steps} steps; us a step, wall / CPU")
-        for tensors in told.tensors:
-            rows = measure(tensors, told.turns, told.steps)
-            wall, cpu = rows["raw"]
-            say(f"{tensors} tensors: raw loop {wall:.0f} / {cpu:.0f}")
-            for name in ("lightning", "lun"):
-                say(f"  {name:9} over it: {rows[name][0] - wall:5.0f} / {rows[name][1] - cpu:.0f}")
+    present("overhead", measure(told.tensors, told.turns, told.steps), told.json)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,151 @@
+"""Which measurements there are, the rows that each has to give, and the goals that they are held against.
+
+The page shows all of them in this order; what was not measured is marked "not run".
+"""
+
+from typing import NamedTuple
+
+SCRIPT = "diffusers' script"
+FOREACH = f"{SCRIPT}, --foreach_ema"
+INDUCTOR = f"{FOREACH}, inductor"
+
+
+class Measurement(NamedTuple):
+    """`script` in this folder or beside it, and its JSON; `words` are its arguments; `about` says the settings."""
+
+    name: str
+    title: str
+    script: str
+    rows: tuple[str, ...]
+    about: str
+    kind: str = "cpu"
+    words: tuple[str, ...] = ()
+
+
+class Goal(NamedTuple):
+    """What a number of a row should be: its value where `column` is "", at most or at least the limit."""
+
+    text: str
+    measurement: str
+    row: str
+    column: str
+    limit: float
+    at_least: bool = False
+
+    def met(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+MEASUREMENTS = (
+    Measurement(
+        "start",
+        "Start",
+        "start.py",
+        (
+            "import torch",
+            "imports of diffusers' script",
+            "imports of training",
+            "--help",
+            "--print-config",
+            "a misspelt setting",
+            "a value of the wrong type",
+            "a folder that is not there",
+            "--check",
+            "the plan",
+            "the demo: one step and its save",
+            "34.3 M from disk: one step and its save",
+            f"34.3 M from disk: {SCRIPT}",
+        ),
+        "A process from its beginning to its end, bytecode present, one thread. What diffusers' script imports, "
+        "and what no training can do without (torch, Lightning, the demo's network), is imported alone. The last two "
+        "rows read the same model of 34.3 million parameters, take one step of one picture of 64 pixels and save.",
+        words=("--rounds", "2"),
+    ),
+    Measurement(
+        "step",
+        "Step",
+        "step.py",
+        (SCRIPT, FOREACH, INDUCTOR, "lun", "lun, compile"),
+        "A UNet of 34.3 million parameters, 128 pixels, batch 4, latents encoded online, fp32, AdamW, clipping, "
+        "an average of the weights after every step, one thread; steps take turns in one process. The script is "
+        "diffusers' text-to-image example written anew, with its defaults, with its best flag, and with accelerate's "
+        "`--dynamo_backend inductor` beside it. Compiling itself is not counted.",
+    ),
+    Measurement(
+        "step_growth",
+        "Step as the work grows",
+        "step_growth.py",
+        (
+            *("batch 1", "batch 2", "batch 4", "batch 8"),
+            *("64 pixels", "192 pixels", "256 pixels", "width 32: 8.6 M", "width 96: 77.1 M"),
+        ),
+        "As above around a middle of 34.3 million parameters (width 64), 128 pixels, batch 2.",
+    ),
+    Measurement(
+        "overhead",
+        "What the program costs a step beside the network",
+        "step_overhead.py",
+        tuple(f"{tensors} tensors: {who}" for tensors in (8, 212) for who in ("raw loop", "bare Lightning", "lun")),
+        "The network is a mean over a few parameter tensors, so that nothing but the loop takes time. The raw loop "
+        "reads, draws, clips, steps, averages, logs every 50 steps and keeps a bar; the others are over it. "
+        "Wall of the quietest quartile of turns, CPU the median of all; one thread.",
+        words=("--turns", "30"),
+    ),
+    Measurement(
+        "ema",
+        "One update of averaged weights",
+        "bench_ema.py",
+        (
+            "LitEma",
+            "LitEma without a C compiler",
+            "LitEma, widths 0.05 and 0.10",
+            "torch AveragedModel, multi_avg_fn",
+            "diffusers EMAModel(foreach=True)",
+            "diffusers EMAModel",
+            "CompVis formula",
+            "Lightning EMAWeightAveraging",
+        ),
+        "A tenth of SD 1.x's UNet in fp32, one thread, each variant in a process of its own, over a flat `lerp_` timed "
+        "right before each update. Extra peak memory is in copies of the weights.",
+        words=("--share", "0.1"),
+    ),
+)
+
+GOALS = (
+    Goal(
+        "a misspelt setting in half of `import torch`",
+        "start",
+        "a misspelt setting",
+        "over import torch",
+        0.5,
+    ),
+    Goal("the plan within 1.5 x `import torch`", "start", "the plan", "over import torch", 1.5),
+    Goal(
+        "training starts within 1.3 x its imports",
+        "start",
+        "the demo: one step and its save",
+        "over imports of training",
+        1.3,
+    ),
+    Goal(
+        "start and save at most diffusers' script's",
+        "start",
+        "34.3 M from disk: one step and its save",
+        f"over 34.3 M from disk: {SCRIPT}",
+        1.0,
+    ),
+    Goal("a step never slower than diffusers' script with its best flag", "step", "lun", f"over {FOREACH}", 1.0),
+    Goal(
+        "a compiled step 1.3 x faster than the script with its best flags",
+        "step",
+        "lun, compile",
+        f"over {INDUCTOR}",
+        1 / 1.3,
+    ),
+    Goal("the program costs at most 300 us a step, 8 tensors", "overhead", "8 tensors: lun", "", 300),
+    Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "", 300),
+    Goal("at most 500 us of CPU, 8 tensors", "overhead", "8 tensors: lun", "CPU us", 500),
+    Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "CPU us", 500),
+)
+
+NAMED = {measurement.name: measurement for measurement in MEASUREMENTS}

@@ -1,0 +1,71 @@
+"""CPU seconds of a training step: the program beside diffusers' own text-to-image script, same model, same pictures.
+
+    python tests/bench/step.py [--turns 5] [--steps 2] [--json FILE]
+
+A UNet of 34.3 million parameters, 128 pixels, batch 4, latents encoded online, fp32, AdamW, clipping, an average of the
+weights after every step, one thread. `reference.py` says what the script does. Compiled rows are of the steps alone,
+not of the minutes that compiling takes.
+"""
+
+import without_deepspeed  # isort: skip  # noqa: F401
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+import yaml
+from measurements import FOREACH, INDUCTOR, SCRIPT
+from program import ROOT
+from race import OURS, beside
+from reference import Script
+from report import Row, present, times_of
+from small_model import Recipe, config, write_model, write_pictures
+
+COMPILED = f"{OURS}, compile"
+
+
+class Field:
+    """A folder with the model, the pictures and the configuration of one recipe."""
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.model = write_model(folder / "model", recipe)
+        self.data = write_pictures(folder / "data", recipe.size)
+        self.file = folder / "run.yaml"
+        self.file.write_text(yaml.safe_dump(config(recipe, self.model, self.data)))
+        self.words = ["--base", str(self.file), "--logdir", str(folder / "logs")]
+
+    def script(self, **flags: bool) -> Script:
+        return Script(self.model, self.data, self.recipe.size, self.recipe.batch, **flags)
+
+
+def measure(recipe: Recipe, turns: int, steps: int) -> list[Row]:
+    """A row for each contestant, over the script as it is and over its best flags without and with compiling."""
+    with tempfile.TemporaryDirectory() as folder:
+        field = Field(Path(folder), recipe)
+        plain = {SCRIPT: field.script().step, FOREACH: field.script(foreach_ema=True).step}
+        taken = beside(field.words, plain, turns, steps)
+        if (ROOT / "configs/options/compile.yaml").is_file():
+            words = [*field.words, "--base", str(field.file), "compile"]
+            others = {FOREACH: plain[FOREACH], INDUCTOR: field.script(foreach_ema=True, compiled=True).step}
+            compiled = beside(words, others, turns, steps)
+            scale = taken[FOREACH] / compiled[FOREACH]  # both runs had this one
+            taken |= {INDUCTOR: scale * compiled[INDUCTOR], COMPILED: scale * compiled[OURS]}
+    return times_of(taken, "CPU s", SCRIPT, FOREACH, INDUCTOR)
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--turns", type=int, default=5)
+    asked.add_argument("--steps", type=int, default=2)
+    asked.add_argument("--json", type=Path)
+    told = asked.parse_args()
+    os.environ["LUN_THREADS"] = "1"
+    torch.set_num_threads(1)
+    present("step", measure(Recipe(), told.turns, told.steps), told.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The measurements of `scripts/bench.sh`: each works at its smallest size, and the page loses none of their rows."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+Import = Any
+
+
+@pytest.fixture(scope="module")
+def bench(repo_root: Path) -> Iterator[Import]:
+    """`bench(name)` is a module of tests/bench, imported as its scripts import one another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repo_root / "tests/bench"))
+        patch.setitem(sys.modules, "deepspeed", None)  # as `without_deepspeed` does for good
+        patch.setenv("LUN_THREADS", "1")
+        yield importlib.import_module
+
+
+def results(measurements: ModuleType, value: float) -> dict[str, Any]:
+    """As if every row had been measured, with that value in every column that a goal asks for."""
+    columns = {goal.column: value for goal in measurements.GOALS if goal.column}
+    return {
+        one.name: {
+            "machine": {"load": 0.1, "commit": "abc"},
+            "rows": [{"name": row, "value": value, "unit": "s", "beside": columns} for row in one.rows],
+        }
+        for one in measurements.MEASUREMENTS
+    }
+
+
+def test_the_committed_page_is_what_its_numbers_make_with_every_row(bench: Import, repo_root: Path) -> None:
+    told = json.loads((repo_root / "docs/benchmarks.json").read_text())
+    page = (repo_root / "docs/benchmarks.md").read_text()
+    assert page == bench("page").page(told)
+    for measurement in bench("measurements").MEASUREMENTS:
+        _, _, section = page.partition(f"## {measurement.title}\n")
+        assert [f"\n| {row} | " in section for row in measurement.rows] == [True] * len(measurement.rows)
+
+
+def test_what_was_not_measured_is_said(bench: Import) -> None:
+    page, known = bench("page").page({"now": {}}), bench("measurements")
+    rows = sum(len(one.rows) for one in known.MEASUREMENTS)
+    assert page.count("| not run |") == rows + len(known.GOALS)
+    assert ": met" not in page and ": not met" not in page
+
+
+def test_a_goal_is_met_or_not_by_its_limit_now_and_before(bench: Import) -> None:
+    known = bench("measurements")
+    page = bench("page").page({"now": results(known, 0.0), "before": results(known, 1e9)})
+    lines = [line for line in page.splitlines() if line.count(": met") or line.count(": not met")]
+    low = [goal for goal in known.GOALS if not goal.at_least]
+    assert len(lines) == len(known.GOALS)
+    assert sum("0.00: met | 1,000,000,000: not met" in line for line in lines) == len(low)
+
+
+def test_every_goal_names_a_row_that_is_measured(bench: Import) -> None:
+    known = bench("measurements")
+    assert [goal for goal in known.GOALS if goal.row not in known.NAMED[goal.measurement].rows] == []
+
+
+def test_another_commit_is_measured_with_these_scripts_in_turn(
+    bench: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one fails, the others are still on the page, and the exit code says so."""
+    run, known = bench("run"), bench("measurements")
+    seen: list[tuple[str, bool]] = []
+
+    def take(measurement: Any, program: Path, folder: Path, label: str) -> Any:
+        seen.append((measurement.name, (program / "main.py").is_file()))
+        return None if (measurement.name, label) == ("ema", "before") else results(known, 1.0)[measurement.name]
+
+    monkeypatch.setattr(run, "take", take)
+    code = run.main(["cpu", str(tmp_path), "--against", "HEAD", "--only", "step", "ema"])
+    assert code == 1
+    assert seen == [("step", True), ("step", True), ("ema", True), ("ema", True)]
+    told = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert {label: set(found) for label, found in told.items()} == {"now": {"step", "ema"}, "before": {"step"}}
+    sections = (tmp_path / "benchmarks.md").read_text().split("\n## ")
+    assert [section.partition("\n")[0] for section in sections if "| before: s |" in section] == ["Step"]
+
+
+def test_a_step_is_raced_against_the_script_at_the_smallest_size(bench: Import, tmp_path: Path) -> None:
+    step, small_model = bench("step"), bench("small_model")
+    field = step.Field(tmp_path, small_model.Recipe(width=32, size=32, batch=1, context=32))
+    script = field.script(foreach_ema=True)
+    taken = bench("race").beside(field.words, {step.FOREACH: script.step}, turns=1, steps=1)
+    assert taken.keys() == {step.FOREACH, "lun"} and min(taken.values()) > 0
+    assert len(script.told) == 2 and script.average.optimization_step == 2
+    rows = bench("report").times_of(taken, "CPU s", step.SCRIPT, step.FOREACH)
+    assert next(row.beside for row in rows) == {f"over {step.FOREACH}": 1.0}
