@@ -82,6 +82,15 @@ MEASUREMENTS = (
         "As above around a middle of 34.3 million parameters (width 64), 128 pixels, batch 2.",
     ),
     Measurement(
+        "counts",
+        "What can be counted of a step without a GPU",
+        "counts.py",
+        (SCRIPT, "lun"),
+        "On a pretended device: operations that compute, each counted as one launch; bytes of new storages; numbers "
+        "that the host waits for. The network has all operations of Stable Diffusion 1.x with 32 channels, in fp32, "
+        "with AdamW as each chooses it on CUDA (`foreach`, fused), without averaged weights.",
+    ),
+    Measurement(
         "overhead",
         "What the program costs a step beside the network",
         "step_overhead.py",
@@ -142,6 +151,8 @@ GOALS = (
         f"over {INDUCTOR}",
         1 / 1.3,
     ),
+    Goal("no more launches than diffusers' script, uncompiled", "counts", "lun", "over the script", 1.0),
+    Goal("no host reads between two logs", "counts", "lun", "host reads", 0),
     Goal("the program costs at most 300 us a step, 8 tensors", "overhead", "8 tensors: lun", "", 300),
     Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "", 300),
     Goal("at most 500 us of CPU, 8 tensors", "overhead", "8 tensors: lun", "CPU us", 500),

@@ -14,7 +14,7 @@ import without_deepspeed  # isort: skip  # noqa: F401
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from transformers import CLIPTextModel, CLIPTokenizer
 
 DECAY = 0.9999
 RATE = 1e-5
+CPU = torch.device("cpu")
 
 
 class Pictures(Dataset[dict[str, Tensor]]):
@@ -62,48 +63,37 @@ class Pictures(Dataset[dict[str, Tensor]]):
 
 
 class Script:
-    """One training, a step at a time. `compiled` is torch.compile of the UNet, as accelerate does it; `adam` are
-    arguments of AdamW beside the rate, for devices that this machine lacks."""
+    """One training, a step at a time, from `begin` on."""
 
-    def __init__(
-        self,
-        model: Path,
-        data: Path,
-        size: int,
-        batch: int,
-        foreach_ema: bool = False,
-        compiled: bool = False,
-        device: str = "cpu",
-        steps: int = 1000,
-        **adam: Any,
-    ) -> None:
+    def __init__(self, model: Path, data: Path, size: int, batch: int, foreach_ema: bool = False) -> None:
         self.accelerator = Accelerator(cpu=True)
-        self.device = torch.device(device)
         self.schedule = DDPMScheduler.from_pretrained(model / "scheduler")
-        tokenizer = CLIPTokenizer.from_pretrained(model / "tokenizer")
-        self.text = CLIPTextModel.from_pretrained(model / "text_encoder").requires_grad_(False).to(self.device)
-        self.first_stage = AutoencoderKL.from_pretrained(model / "vae").requires_grad_(False).to(self.device)
-        self.unet = UNet2DConditionModel.from_pretrained(model / "unet").train().to(self.device)
-        average = UNet2DConditionModel.from_pretrained(model / "unet").to(self.device)
-        self.average = EMAModel(
-            average.parameters(),
-            decay=DECAY,
-            model_cls=UNet2DConditionModel,
-            model_config=average.config,
-            foreach=foreach_ema,
-        )
+        self.text = CLIPTextModel.from_pretrained(model / "text_encoder").requires_grad_(False)
+        self.first_stage = AutoencoderKL.from_pretrained(model / "vae").requires_grad_(False)
+        self.unet = UNet2DConditionModel.from_pretrained(model / "unet").train()
+        average = UNet2DConditionModel.from_pretrained(model / "unet")
+        kept = {"model_cls": UNet2DConditionModel, "model_config": average.config}
+        self.average = EMAModel(average.parameters(), decay=DECAY, foreach=foreach_ema, **kept)
+        pictures = Pictures(data, size, CLIPTokenizer.from_pretrained(model / "tokenizer"))
+        self.loader = self.accelerator.prepare(DataLoader(pictures, shuffle=True, batch_size=batch))
+        self.told: list[float] = []
+
+    def begin(self, device: torch.device = CPU, compiled: bool = False, **adam: Any) -> Self:
+        """Make the optimizer. `compiled`: torch.compile of the UNet, as accelerate does it. `adam`: what AdamW takes
+        beside the rate, for devices that this machine lacks."""
+        self.device = device
+        for part in (self.text, self.first_stage, self.unet):
+            part.to(device)
         optimizer = torch.optim.AdamW(self.unet.parameters(), lr=RATE, weight_decay=1e-2, **adam)
-        rates = get_scheduler("constant", optimizer=optimizer, num_warmup_steps=500, num_training_steps=steps)
-        loader = DataLoader(Pictures(data, size, tokenizer), shuffle=True, batch_size=batch)
-        prepared = self.accelerator.prepare(
-            self.unet, optimizer, loader, rates, device_placement=[False, False, False, False]
-        )
-        self.network, self.optimizer, self.loader, self.rates = prepared
+        rates = get_scheduler("constant", optimizer=optimizer, num_warmup_steps=500, num_training_steps=1000)
+        placed = [False, False, False]
+        prepared = self.accelerator.prepare(self.unet, optimizer, rates, device_placement=placed)
+        self.network, self.optimizer, self.rates = prepared
         if compiled:
             self.network = torch.compile(self.network)
-        self.bar = tqdm(total=steps, disable=None)
+        self.bar = tqdm(total=1000, disable=None)
         self.batches = self.endless()
-        self.told: list[float] = []
+        return self
 
     def endless(self) -> Iterator[dict[str, Tensor]]:
         while True:
@@ -153,7 +143,7 @@ def main() -> None:
     asked.add_argument("--batch", type=int, default=4)
     told = asked.parse_args()
     torch.set_num_threads(1)
-    script = Script(told.model, told.data, told.size, told.batch, foreach_ema=True)
+    script = Script(told.model, told.data, told.size, told.batch, foreach_ema=True).begin()
     for _ in range(told.steps):
         script.step()
     script.save(told.out)

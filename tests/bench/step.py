@@ -37,19 +37,19 @@ class Field:
         self.file.write_text(yaml.safe_dump(config(recipe, self.model, self.data)))
         self.words = ["--base", str(self.file), "--logdir", str(folder / "logs")]
 
-    def script(self, **flags: bool) -> Script:
-        return Script(self.model, self.data, self.recipe.size, self.recipe.batch, **flags)
+    def script(self, foreach_ema: bool = False) -> Script:
+        return Script(self.model, self.data, self.recipe.size, self.recipe.batch, foreach_ema)
 
 
 def measure(recipe: Recipe, turns: int, steps: int) -> list[Row]:
     """A row for each contestant, over the script as it is and over its best flags without and with compiling."""
     with tempfile.TemporaryDirectory() as folder:
         field = Field(Path(folder), recipe)
-        plain = {SCRIPT: field.script().step, FOREACH: field.script(foreach_ema=True).step}
+        plain = {SCRIPT: field.script().begin().step, FOREACH: field.script(foreach_ema=True).begin().step}
         taken = beside(field.words, plain, turns, steps)
         if (ROOT / "configs/options/compile.yaml").is_file():
             words = [*field.words, "--base", str(field.file), "compile"]
-            others = {FOREACH: plain[FOREACH], INDUCTOR: field.script(foreach_ema=True, compiled=True).step}
+            others = {FOREACH: plain[FOREACH], INDUCTOR: field.script(foreach_ema=True).begin(compiled=True).step}
             compiled = beside(words, others, turns, steps)
             scale = taken[FOREACH] / compiled[FOREACH]  # both runs had this one
             taken |= {INDUCTOR: scale * compiled[INDUCTOR], COMPILED: scale * compiled[OURS]}

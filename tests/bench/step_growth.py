@@ -34,7 +34,7 @@ def measure(points: dict[str, Recipe], turns: int, steps: int) -> list[Row]:
     for name, recipe in points.items():
         with tempfile.TemporaryDirectory() as folder:
             field = Field(Path(folder), recipe)
-            taken = beside(field.words, {FOREACH: field.script(foreach_ema=True).step}, turns, steps)
+            taken = beside(field.words, {FOREACH: field.script(foreach_ema=True).begin().step}, turns, steps)
         ours = taken[OURS]
         rows.append(
             Row(name, ours, "CPU s", {"an image": ours / recipe.batch, f"over {FOREACH}": ours / taken[FOREACH]})

@@ -86,10 +86,17 @@ def test_another_commit_is_measured_with_these_scripts_in_turn(
     assert [section.partition("\n")[0] for section in sections if "| before: s |" in section] == ["Step"]
 
 
+def test_launches_bytes_and_reads_of_both_are_counted(bench: Import) -> None:
+    script, ours = bench("counts").measure(bench("small_model").Recipe(width=32, size=32, batch=1, context=32), 1)
+    assert 2000 < script.value < 3000 and 2000 < ours.value < 3000
+    assert script.beside["host reads"] == 2 and ours.beside["host reads"] <= 1
+    assert ours.beside["MiB allocated"] < script.beside["MiB allocated"]
+
+
 def test_a_step_is_raced_against_the_script_at_the_smallest_size(bench: Import, tmp_path: Path) -> None:
     step, small_model = bench("step"), bench("small_model")
     field = step.Field(tmp_path, small_model.Recipe(width=32, size=32, batch=1, context=32))
-    script = field.script(foreach_ema=True)
+    script = field.script(foreach_ema=True).begin()
     taken = bench("race").beside(field.words, {step.FOREACH: script.step}, turns=1, steps=1)
     assert taken.keys() == {step.FOREACH, "lun"} and min(taken.values()) > 0
     assert len(script.told) == 2 and script.average.optimization_step == 2

@@ -1,0 +1,195 @@
+"""What can be counted of a training step without a GPU: kernels launched, bytes allocated, numbers that the host reads.
+
+    python tests/bench/counts.py [--steps 3] [--json FILE]
+
+On a device that is none (`support.pretend_device`): tensors of the CPU that know they are not there. An operation that
+computes on them is one launch, whatever kernels it takes; views, allocations and reads are none. The network has the
+686 tensors and all operations of Stable Diffusion 1.x with 32 channels, in fp32, with AdamW as each chooses it on CUDA:
+the script's `foreach`, the program's fused. Without averaged weights, which the program keeps beside the device.
+"""
+
+import without_deepspeed  # isort: skip  # noqa: F401
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from lightning.pytorch import Callback
+from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.strategies import SingleDeviceStrategy
+from measurements import SCRIPT
+from race import OURS
+from report import Row, present
+from small_model import Recipe
+from step import Field
+from support.pretend_device import DEVICE, Built, PretendDevice, There
+from torch.utils._pytree import tree_leaves
+
+from lun.callbacks import Divergence, SmoothedProgressBar, Throughput
+from lun.cli import parser
+from lun.loop.position_callback import FollowPosition
+from lun.run.lightning_trainer import ProgramTrainer
+from lun.run.session import Session
+from lun.run.settings import look_at_settings
+
+aten = torch.ops.aten
+NO_KERNEL = (
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "detach",
+    "alias",
+    "_unsafe_view",
+)
+READ = ("_local_scalar_dense", "is_nonzero")
+
+
+class Tally(NamedTuple):
+    """What there was in all, or in a step."""
+
+    launches: float = 0
+    allocated: float = 0
+    reads: float = 0
+
+    def since(self, earlier: "Tally", steps: int) -> "Tally":
+        return Tally(*((now - before) / steps for now, before in zip(self, earlier, strict=True)))
+
+
+class CountingDevice(PretendDevice):
+    """Counts launches and the bytes of new storages as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches, self.allocated = 0, 0
+
+    def tally(self) -> Tally:
+        return Tally(self.launches, self.allocated, sum(self.reads.values()))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {_storage(one) for one in tree_leaves((args, kwargs)) if isinstance(one, There)}
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        made = [one for one in tree_leaves(result) if isinstance(one, There)]
+        new = {_storage(one): one.inner.untyped_storage().nbytes() for one in made if _storage(one) not in given}
+        self.allocated += sum(new.values())
+        name = func._schema.name.removeprefix("aten::")
+        self.launches += bool(given or made) and not (func.is_view or name in NO_KERNEL or name in READ)
+        return result if func._schema.returns else None
+
+
+def _storage(tensor: There) -> int:
+    return tensor.inner.untyped_storage().data_ptr()
+
+
+@contextmanager
+def as_cuda() -> Iterator[None]:
+    """torch's optimizers and clipping take the pretended device for one that has their kernels for many tensors."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("torch.nn.utils.clip_grad._has_foreach_support", lambda *_: True))
+        stack.enter_context(patch("torch.optim.optimizer._get_fused_kernels_supported_devices", lambda: [DEVICE.type]))
+        # autocast, which nothing here is under, knows no such device
+        stack.enter_context(patch.object(torch, "is_autocast_enabled", lambda *_: False))
+        stack.enter_context(patch.object(torch, "autocast", lambda *_, **__: nullcontext()))
+        yield
+
+
+def steps_of(act: Callable[[], object], device: CountingDevice, steps: int) -> Tally:
+    """Mean of the steps after the first two, in which optimizers make their states."""
+    act()
+    act()
+    before = device.tally()
+    for _ in range(steps):
+        act()
+    return device.tally().since(before, steps)
+
+
+def of_script(field: Field, steps: int) -> Tally:
+    device, script = CountingDevice(), field.script()
+    with as_cuda(), patch.object(script.average, "step", lambda *_: None), Built(), device:
+        return steps_of(script.begin(DEVICE, foreach=True).step, device, steps)
+
+
+class Accelerator(CPUAccelerator):
+    def setup_device(self, device: torch.device) -> None:
+        """Any will do."""
+
+
+class AfterSteps(Callback):
+    """The tally at the end of each step."""
+
+    def __init__(self, device: CountingDevice) -> None:
+        self.device = device
+        self.tallies: list[Tally] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.tallies.append(self.device.tally())
+
+
+def of_program(field: Field, steps: int) -> Tally:
+    """The program's own trainer, callbacks and loop."""
+    words = [*field.words, "-t", "model.params.use_ema=false", "model.params.optimizer_config.params.fused=true"]
+    settings, faults = look_at_settings(parser.parse(words), None)
+    if faults:
+        raise ExceptionGroup("faults", faults)
+    session = Session.prepare(settings, parser.parse(words), None)
+    session.model.configure_model()  # reads its weights, which is not counted
+    device = CountingDevice()
+    after = AfterSteps(device)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
+    with as_cuda():
+        trainer = ProgramTrainer(
+            **quiet,
+            strategy=SingleDeviceStrategy(DEVICE, Accelerator()),
+            max_steps=steps + 2,
+            max_epochs=-1,
+            gradient_clip_val=1.0,
+            limit_val_batches=0,
+            callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), after],
+            default_root_dir=field.file.parent,
+        )
+        with Built(), device:
+            trainer.fit(session.model, datamodule=session.data)
+    return after.tallies[-1].since(after.tallies[1], steps)
+
+
+def measure(recipe: Recipe, steps: int) -> list[Row]:
+    """A row for each: launches a step, and over the script's."""
+    with tempfile.TemporaryDirectory() as folder:
+        field = Field(Path(folder), recipe)
+        found = {SCRIPT: of_script(field, steps), OURS: of_program(field, steps)}
+    script = found[SCRIPT]
+    return [
+        Row(
+            name,
+            tally.launches,
+            "launches",
+            {
+                "over the script": tally.launches / script.launches,
+                "MiB allocated": tally.allocated / 2**20,
+                "allocated, over the script": tally.allocated / script.allocated,
+                "host reads": tally.reads,
+            },
+        )
+        for name, tally in found.items()
+    ]
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--steps", type=int, default=3)
+    asked.add_argument("--json", type=Path)
+    told = asked.parse_args()
+    os.environ["LUN_THREADS"] = "1"
+    torch.set_num_threads(1)
+    present("counts", measure(Recipe(width=32, size=64, batch=2), told.steps), told.json)
+
+
+if __name__ == "__main__":
+    main()
