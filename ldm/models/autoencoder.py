@@ -129,7 +129,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def default_rules(self) -> list[Rule]:
         return [DECODER_ALONE] if self.only_decoder else []
 
-    def training_plan(self) -> TrainingPlan:
+    def plan_training(self) -> TrainingPlan:
         return planned(self.library_config, self.decide_training)
 
     def forward_units(self) -> list[ForwardUnit]:

@@ -72,18 +72,18 @@ class TrainedModel(TellsSteps):
         self.ema_config: Recipe = ema_config or LIT_EMA
         if ema_decay is not None:
             refuse_beside_law(self.ema_config)
-            params = dict(self.ema_config.get("params") or {}) | {"decay": ema_decay}
+            params = {**(self.ema_config.get("params") or {}), "decay": ema_decay}
             self.ema_config = {**self.ema_config, "params": params}
         self.ckpt_path = ckpt_path
         self.ignore_keys = tuple(ignore_keys)
         self._resumed = False
         self.position = Position()
-        self.base = BaseWeights()
+        self.base, self.by_set = BaseWeights(), LossesBySet()
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
         self._loss_scale = LossScale(None)
-        self.by_set = LossesBySet()
         self.known_norm: KnownNorm | None = None
+        self._planned: TrainingPlan | None = None
 
     # What the launcher asks before training
 
@@ -95,7 +95,12 @@ class TrainedModel(TellsSteps):
         return 1
 
     def training_plan(self) -> TrainingPlan:
-        """The networks that training will build, and what of them trains."""
+        """The networks that training will build, and what of them trains: built for that once, without memory."""
+        self._planned = self._planned or self.plan_training()
+        return self._planned
+
+    def plan_training(self) -> TrainingPlan:
+        """What `training_plan` keeps."""
         return TrainingPlan()
 
     @classmethod
@@ -105,7 +110,7 @@ class TrainedModel(TellsSteps):
     def begin(self, run: RunContext) -> None:
         """Take what `run` settled, before any network is built. Raises the `Fault` of `with_horizon`."""
         self.seed, self.learning_rate, self._resumed = run.seed, run.learning_rate, run.resumed
-        self.fused = run.fused
+        self.fused, self._planned = run.fused, None
         if self.scheduler_config is not None:
             self.scheduler_config = with_horizon(self.scheduler_config, run.max_steps)
         self.training_rules = [rule.with_horizon(run.max_steps) for rule in self.training_rules]
@@ -119,7 +124,7 @@ class TrainedModel(TellsSteps):
         To be drawn from or merged, not to train: a base comes as its file holds it, unquantised.
         """
         self._resumed = True
-        self.quantisation = None
+        self.quantisation = self._planned = None
 
     @property
     def resumed(self) -> bool:

@@ -111,7 +111,7 @@ class DDPM(LearnsObjective, DrawsPictures):
     def side_unit(self) -> int:
         return weights.side_unit(self.part_recipes())
 
-    def training_plan(self) -> TrainingPlan:
+    def plan_training(self) -> TrainingPlan:
         return weights.planned(self.part_recipes(), self.decide_training, self.beside_networks())
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:

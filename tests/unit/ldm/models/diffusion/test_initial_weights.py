@@ -13,6 +13,8 @@ from ldm.errors import Fault
 from ldm.families.whole_checkpoint import WholeCheckpoint
 from ldm.files.digest import sha256
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.models.diffusion.part import Part
+from ldm.models.run_context import RunContext
 
 
 def without_from_scratch(*parts: str) -> dict[str, Any]:
@@ -93,6 +95,20 @@ def test_a_resumed_model_reads_no_weights() -> None:
     model.expect_checkpoint()
     model.configure_model()
     assert model.model is not None
+
+
+def test_networks_are_built_once_to_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, built, build = tiny_model(), [], Part.build_on_meta
+    monkeypatch.setattr(Part, "build_on_meta", lambda part: built.append(part.setting) or build(part))
+    assert model.training_plan() is model.training_plan()
+    assert len(built) == len(set(built)) == 3
+
+
+def test_what_a_run_settles_is_in_the_plan_that_follows() -> None:
+    model = tiny_model()
+    before = model.training_plan()
+    model.begin(RunContext(max_steps=3))
+    assert model.training_plan() is not before
 
 
 def test_parameters_are_counted_without_memory(model: LatentDiffusion) -> None:
