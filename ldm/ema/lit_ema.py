@@ -23,7 +23,7 @@ from ldm.ema.checkpoint_state import (
     tell_of_others,
     track_state,
 )
-from ldm.ema.model_weights import LocalParameters, ParameterSource, Sharded
+from ldm.ema.model_weights import LocalParameters, ParameterSource, Sharded, in_full, read_from
 from ldm.ema.profiles import ConstantDecay, PowerDecay, Profile
 from ldm.ema.shadow import Shadow, parked, put_back
 from ldm.ema.start import law_of, settle_interval, start_step, usable, warn_if_short
@@ -149,7 +149,8 @@ class LitEma:
             yield
             return
         tensors = self._source.tensors()
-        raw = self._pipeline.park(tensors) if self._pipeline else parked(tensors, self._main.shadow.flat.device)
+        read, place = read_from(self._source), self._main.shadow.flat.device
+        raw = self._pipeline.park(read) if self._pipeline else parked(read, place)
         try:
             self._raw = raw
             self._main.shadow.give(tensors)
@@ -207,9 +208,8 @@ class LitEma:
 
         Lay them over the model's state in every checkpoint, so that one written during a swap holds the raw weights.
         """
-        if self._raw is not None:
-            return gathered(self._source, dict(self._raw))
-        return gathered(self._source, {name: tensor.detach() for name, tensor in self._source.tensors().items()})
+        read = read_from(self._source) if self._raw is None else self._raw
+        return gathered(self._source, {name: one.detach() for name, one in in_full(self._source, read).items()})
 
     def state_dict(self, rename: Rename = dict) -> dict[str, Tensor]:
         """CompVis' EMA keys without `model_ema.`: names free of dots (views), `num_updates` (int32, steps), `decay`.
@@ -270,7 +270,7 @@ class LitEma:
         if self.step == self._taken:
             return
         self._taken = step = self.step
-        tensors = self._source.tensors()
+        tensors = read_from(self._source)
         if self._pipeline is None and torch.device(self._device).type == "cpu":
             self._pipeline = pipeline_for(tensors, self._threads)
         if self._pipeline is None:
@@ -280,7 +280,7 @@ class LitEma:
 
     def _absorb(self, tensors: Mapping[str, Tensor], step: int) -> None:
         begun = [track for track in self._distinct() if track.shadow is not None]
-        if begun and (bad := absorb(begun, tensors, step)):
+        if begun and (bad := absorb(begun, in_full(self._source, tensors), step)):
             self.skipped_nonfinite += 1
             logger.warning("%d weights of step %d are not finite and were kept out of the EMA", bad, step)
 
@@ -294,7 +294,7 @@ class LitEma:
         self.settle()
         if isinstance(track.profile, PowerDecay):
             track.start = self.step
-        track.begin(self._source.tensors(), self.step, self._device)
+        track.begin(in_full(self._source, read_from(self._source)), self.step, self._device)
 
     def _distinct(self) -> list[Track]:
         """The tracks without repeats: a width may be that of the main average."""

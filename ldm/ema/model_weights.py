@@ -34,6 +34,27 @@ class Sharded(ParameterSource, Protocol):
         """The tensors were written: bring up to date what the network computes with."""
 
 
+@runtime_checkable
+class InHalves(ParameterSource, Protocol):
+    """A source whose `tensors` the model computes with, and are the upper halves of what is averaged."""
+
+    def halves(self) -> dict[str, Tensor]:
+        """`tensors`, and lower halves beside them under names of their own: what is copied to be read later."""
+
+    def in_full(self, halves: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The numbers to average, by the names of `tensors`, from `halves` or a copy of them."""
+
+
+def read_from(source: ParameterSource) -> dict[str, Tensor]:
+    """What is to be copied of a source."""
+    return source.halves() if isinstance(source, InHalves) else source.tensors()
+
+
+def in_full(source: ParameterSource, read: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The numbers that were `read_from` a source, or a copy of what was."""
+    return source.in_full(read) if isinstance(source, InHalves) else read
+
+
 class LocalParameters:
     """The parameters of a module, or of a mapping by name, that require a gradient when this is built.
 

@@ -13,7 +13,14 @@ from ldm.errors import Fault
 from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
 from ldm.models.autoencoder_metrics import LOGGED, Quality, Reconstructed, means
-from ldm.models.autoencoder_plan import DECODER_ALONE, networks_of, planned, refuse_quantised_base, require_start
+from ldm.models.autoencoder_plan import (
+    DECODER_ALONE,
+    networks_of,
+    planned,
+    refuse_quantised_base,
+    refuse_trainer,
+    require_start,
+)
 from ldm.models.base import TrainedModel
 from ldm.models.drift import Drift
 from ldm.models.first_stage import FirstStage
@@ -162,17 +169,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
 
     @classmethod
     def refuse_trainer(cls, trainer: Mapping[str, Any]) -> None:
-        """Raises `Fault` CFG08 for DeepSpeed, whose engine steps one optimizer."""
-        strategy = trainer.get("strategy")
-        name = strategy.get("target") if isinstance(strategy, Mapping) else strategy
-        if "deepspeed" in str(name).lower():
-            raise Fault(
-                "CFG08",
-                "an autoencoder cannot be trained under DeepSpeed",
-                where="lightning.trainer.strategy",
-                why="autoencoder and discriminator have an optimizer each; DeepSpeed's engine steps only one",
-                fix="lightning.trainer.strategy=ddp",
-            )
+        """Raises the `Fault` of `ldm.models.autoencoder_plan.refuse_trainer`."""
+        refuse_trainer(trainer)
 
     def configure_optimizers(self) -> Any:
         """The generator's optimizer and the discriminator's, by the same recipes."""

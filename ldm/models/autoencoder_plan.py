@@ -60,3 +60,28 @@ def refuse_quantised_base(settings: Mapping[str, Any]) -> None:
     if settings.get("base_config") is not None:
         why = "its checkpoints hold all of it, which few bits are too coarse for"
         raise Fault("CFG08", "an autoencoder has no base to quantise", where=QUANTISED, why=why, fix="base_config=null")
+
+
+def refuse_trainer(trainer: Mapping[str, Any]) -> None:
+    """Raise `Fault` CFG08 for settings of the Trainer that are made for a single optimizer: DeepSpeed, bf16-master."""
+    if "deepspeed" in _named(trainer.get("strategy")):
+        raise Fault(
+            "CFG08",
+            "an autoencoder cannot be trained under DeepSpeed",
+            where="lightning.trainer.strategy",
+            why="autoencoder and discriminator have an optimizer each; DeepSpeed's engine steps only one",
+            fix="lightning.trainer.strategy=ddp",
+        )
+    if "master" in _named(trainer.get("precision")):
+        raise Fault(
+            "CFG08",
+            "an autoencoder cannot be trained in bf16-master",
+            where="lightning.trainer.precision",
+            why="autoencoder and discriminator take turns, and sums of gradients would mix what each of them leaves",
+            fix="lightning.trainer.precision=bf16-mixed",
+        )
+
+
+def _named(setting: Any) -> str:
+    """A strategy or a precision by name, or the import path in its recipe, in small letters."""
+    return str(setting.get("target") if isinstance(setting, Mapping) else setting).lower()

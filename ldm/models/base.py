@@ -209,7 +209,7 @@ class TrainedModel(TellsSteps):
 
         What else a strategy or a precision does about clipping is left to it.
         """
-        known, self.known_norm = self.known_norm, None
+        known, self.known_norm = None if self.split_weights else self.known_norm, None
         ours = type(self).on_before_optimizer_step is TrainedModel.on_before_optimizer_step
         by_norm = gradient_clip_algorithm in (None, "norm")
         if gradient_clip_val and by_norm and ours and known is not None and known.optimizer is optimizer:
@@ -248,7 +248,8 @@ class TrainedModel(TellsSteps):
         if any(map(is_schedule_free, self.trainer.optimizers)):
             self.model_ema = ScheduleFree(self, self.trainer.optimizers)
         else:
-            source = getattr(self.trainer.strategy, "ema_source", self)  # of weights that are spread over ranks
+            spread = getattr(self.trainer.strategy, "ema_source", None)  # of weights that are spread over ranks
+            source = spread or self.split_weights.ema_source(self)
             self.model_ema = instantiate_from_config(self.ema_config, source, **extra)
         if self._stored_ema is not None:
             restore(self.model_ema, self._stored_ema, self.position.step, self._ema_names, self.to_disk)
@@ -290,8 +291,7 @@ class TrainedModel(TellsSteps):
         """Raw weights under CompVis' names beside the EMA's, which are no part of the module's own state."""
         state = checkpoint["state_dict"]
         ema = self.model_ema
-        if ema is not None and ema.swapped:
-            state = state | ema.raw_state()
+        state = state | (ema.raw_state() if ema is not None and ema.swapped else self.split_weights.whole(self))
         state = self.to_disk(self.base.left_out_of(state))
         if ema is not None:
             averaged = ema.state_dict(rename=self._ema_names)

@@ -5,7 +5,7 @@ all of them. Rounded up with a chance equal to the fraction cut off, the result 
 2015, arXiv 1502.02551), and moments stay in fp32.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,11 @@ PORTION = 1 << 26  # elements that are fp32 at a time: a quarter of a GiB of wei
 BITS_CUT = 16
 PER_TENSOR = ("torch.optim", "bitsandbytes.optim")  # optimizers that look at one tensor at a time
 
+Widen = Callable[[nn.Parameter], tuple[Tensor, Tensor]]
+"""From a bfloat16 parameter with a gradient to both in fp32, as new tensors."""
+Narrow = Callable[[nn.Parameter, Tensor], None]
+"""Puts stepped fp32 weights into the bfloat16 parameter that they came from."""
+
 
 def stochastic_bfloat16(x: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """One of the two bfloat16 neighbours of each fp32 element, in its shape, the nearer the likelier: the mean is x."""
@@ -23,9 +28,22 @@ def stochastic_bfloat16(x: Tensor, generator: torch.Generator | None = None) -> 
     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 
 
-@torch.no_grad()
 def rounded_step(optimizer: Optimizer, generator: torch.Generator | None = None) -> None:
-    """`optimizer.step()` with bfloat16 parameters, and their gradients, in fp32 for its duration.
+    """`optimizer.step()` with bfloat16 parameters, and their gradients, in fp32 meanwhile (`step_in_fp32`)."""
+
+    def widen(parameter: nn.Parameter) -> tuple[Tensor, Tensor]:
+        assert parameter.grad is not None
+        return parameter.data.float(), parameter.grad.float()
+
+    def narrow(parameter: nn.Parameter, weights: Tensor) -> None:
+        parameter.data.copy_(stochastic_bfloat16(weights, generator))
+
+    step_in_fp32(optimizer, widen, narrow)
+
+
+@torch.no_grad()
+def step_in_fp32(optimizer: Optimizer, widen: Widen, narrow: Narrow) -> None:
+    """`optimizer.step()` on what `widen` makes of bfloat16 parameters, which `narrow` gives back to them.
 
     Optimizers of torch and bitsandbytes, and those that say `per_tensor = True`, are stepped in portions of `PORTION`
     elements; others all at once, since they may keep numbers over all parameters, which each step moves.
@@ -38,7 +56,7 @@ def rounded_step(optimizer: Optimizer, generator: torch.Generator | None = None)
         for portion in _portions(everything, size):
             for group, parameters in zip(groups, portion, strict=True):
                 group["params"] = parameters
-            _step_in_fp32(optimizer, [p for parameters in portion for p in parameters], generator)
+            _step_portion(optimizer, [p for parameters in portion for p in parameters], widen, narrow)
     finally:
         for group, parameters in zip(groups, everything, strict=True):
             group["params"] = parameters
@@ -63,17 +81,19 @@ def keep_state_precise(optimizer: Optimizer) -> None:
     optimizer.register_load_state_dict_post_hook(narrow)
 
 
-def _step_in_fp32(optimizer: Optimizer, parameters: list[nn.Parameter], generator: torch.Generator | None) -> None:
+def _step_portion(optimizer: Optimizer, parameters: list[nn.Parameter], widen: Widen, narrow: Narrow) -> None:
     halves = [(p, p.data, p.grad) for p in parameters if p.grad is not None and p.dtype == torch.bfloat16]
-    for parameter, half, gradient in halves:
-        _become(parameter, half.float(), gradient.float())
+    for parameter, _, _ in halves:
+        _become(parameter, *widen(parameter))
+    stepped: list[Tensor] = []
     try:
         optimizer.step()
-        for parameter, half, _ in halves:
-            half.copy_(stochastic_bfloat16(parameter.data, generator))
+        stepped = [parameter.data for parameter, _, _ in halves]
     finally:
         for parameter, half, gradient in halves:
             _become(parameter, half, gradient)
+    for (parameter, _, _), weights in zip(halves, stepped, strict=True):
+        narrow(parameter, weights)
 
 
 def _become(parameter: nn.Parameter, data: Tensor, gradient: Tensor) -> None:

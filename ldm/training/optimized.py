@@ -16,6 +16,7 @@ from ldm.training.optimizer_settings import Settings, apply_changes, keep_kernel
 from ldm.training.quantised import mark, quantisation_of
 from ldm.training.rules import WHERE, Rule
 from ldm.training.schedule import schedule_for, set_rates
+from ldm.training.split_weights import SplitWeights
 from ldm.util import Recipe, instantiate_from_config
 
 ADAMW: Recipe = {"target": "torch.optim.AdamW", "params": {}}
@@ -47,6 +48,7 @@ class OptimizedModel(LightningModule):
         self.learning_rate = 1e-4
         self.seed = 0
         self.fused = False
+        self.split_weights = SplitWeights()
         self.when_settled: list[Callable[[Any], None]] = []
         self._decision = NOTHING_DECIDED
         self._settings: list[Settings] = []

@@ -52,7 +52,8 @@ def memory_estimate(pl_module: LightningModule, optimizers: Iterable[Optimizer])
     state = state or sum(map(_to_come, optimizers))
     base = model_of(pl_module).base
     left_out = sum(parameter.nbytes for name, parameter in pl_module.named_parameters() if base.holds(name))
-    return MemoryEstimate(trained, frozen, trained, state, _averages(pl_module, trained), left_out)
+    master = trained + held(model_of(pl_module).split_weights.lower_halves())
+    return MemoryEstimate(master, frozen, trained, state, _averages(pl_module, master), left_out)
 
 
 def _to_come(optimizer: Optimizer) -> int:

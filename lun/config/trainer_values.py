@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 _ENDLESS = "training is one endless epoch, in which no picture is left out"
 _NOTHING_TESTED = "a run trains and validates; it neither tests nor predicts"
@@ -56,8 +56,12 @@ IDLE: Mapping[str, IdleArgument] = {
 }
 """Refused by name, unless the value is harmless."""
 
-TYPES: Mapping[str, Any] = {"val_check_interval": int | float | None}
-"""What an argument takes here, where that is less than Lightning's own: no intervals in time."""
+_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "bf16-master", 32, "32", "bf16", 16, "16")
+_REFUSED_WITH_A_REASON = ("16-true", 64, "64", "64-true", "transformer-engine", "transformer-engine-float16")
+_PRECISION: Any = Literal[(*_PRECISIONS, *_REFUSED_WITH_A_REASON)]
+
+TYPES: Mapping[str, Any] = {"val_check_interval": int | float | None, "precision": _PRECISION | None}
+"""What an argument takes here, where Lightning's own is another: no intervals in time, and a precision more."""
 
 
 def refusal(name: str, value: Any, beside: Mapping[str, Any]) -> IdleArgument | None:

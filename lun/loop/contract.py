@@ -14,6 +14,7 @@ class TrainingModule(Protocol):
     model_ema: Any
     base: Any
     known_norm: Any
+    split_weights: Any
 
     def window_completed(self, examples: int) -> None:
         """Count a completed window of `examples` examples over all ranks, and update the averaged weights."""

@@ -1,6 +1,6 @@
 """A training step on fake tensors, which have shapes and lifetimes but no memory: what it would take on a card."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import methodcaller
@@ -35,7 +35,7 @@ from lun.memory.live import LiveBytes
 from lun.run.build_model import build_model
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.fused import steps_fused
-from lun.strategies.half import RoundedWeights
+from lun.strategies.half import MasterWeights, RoundedWeights
 from lun.strategies.precision import policy_of
 
 
@@ -96,11 +96,16 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
         if offloads(config):
             offload(model, torch.device("cpu"))
         live = stack.enter_context(LiveBytes())
-        live.adopt(on_the_card(model))
+        beside = lower_halves(precision)
+        live.adopt([on_the_card(model), beside])
         load = load_of(config)
         caches = fill_caches(model, live, load) if load.cached else 0
         optimizer = with_its_kernel(model.optimizer_config, trainer)
-        return Rehearsal(model, live, precision, load, optimizer).run(sizes_of(on_the_card(model)), caches)
+        rehearsal = Rehearsal(model, live, precision, load, optimizer)
+        if isinstance(precision, MasterWeights) and (trainer.get("accumulate_grad_batches") or 1) > 1:
+            rehearsal.micro_batches = 2  # all later ones are like the second
+            precision.weights.sum_gradients()
+        return rehearsal.run(sizes_of(on_the_card(model)) + sizes_of(beside), caches)
 
 
 def build(model: DDPM) -> None:
@@ -141,6 +146,7 @@ class Rehearsal:
         self.live = live
         self.load = load
         self.precision = precision
+        self.micro_batches = 1
 
     def run(self, weights: int, caches: int) -> Forecast:
         """In the order of training: gradients are freed as soon as the optimizer has used them."""
@@ -149,7 +155,8 @@ class Rehearsal:
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
-                self.step()
+                for _ in range(self.micro_batches):
+                    self.step()
                 peaks["step"] = peak()
             with self.live.phase() as peak:
                 optimizer = self.update(optimizer, trained)
@@ -159,8 +166,9 @@ class Rehearsal:
             self.samples()
             peaks["samples"] = peak()
         states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+        gradients = sizes_of(trained) + (sizes_of(lower_halves(self.precision)) if self.micro_batches > 1 else 0)
         average = copies_of_average(self.model, is_schedule_free(optimizer)) * sum(4 * p.numel() for p in trained)
-        return Forecast(weights, sizes_of(trained), sizes_of(states), average=average, caches=caches, **peaks)
+        return Forecast(weights, gradients, sizes_of(states), average=average, caches=caches, **peaks)
 
     def step(self) -> None:
         model, count = self.model, self.load.batch
@@ -173,13 +181,20 @@ class Rehearsal:
 
     def update(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimizer that made its step, or the one that stands for it because it looks at values."""
-        step = rounded_step if isinstance(self.precision, RoundedWeights) else methodcaller("step")
+        step = self.stepping()
         try:
             step(optimizer)
         except DataDependentOutputException:
             optimizer = ByShape(trained, self.optimizer_config)
             step(optimizer)
         return optimizer
+
+    def stepping(self) -> Callable[[torch.optim.Optimizer], object]:
+        """How the precision steps an optimizer."""
+        if isinstance(self.precision, MasterWeights):
+            self.precision.before_step()
+            return self.precision.weights.step
+        return rounded_step if isinstance(self.precision, RoundedWeights) else methodcaller("step")
 
     def samples(self) -> None:
         """One step of the solver with guidance, and decoding."""
@@ -206,6 +221,11 @@ class Rehearsal:
             pixels = self.model.first_stage_model.downsampling
             batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
         return batch
+
+
+def lower_halves(precision: Precision) -> list[Tensor]:
+    """What lies beside bfloat16 weights for their steps; nothing in most precisions."""
+    return precision.weights.lower_halves() if isinstance(precision, MasterWeights) else []
 
 
 def copies_of_average(model: DDPM, schedule_free: bool) -> int:

@@ -30,6 +30,7 @@ from lun.run.settings import Settings
 from lun.run_dir.ranks import process_rank
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import Execution, settle_execution_anywhere
+from lun.strategies.master import require_master
 from lun.strategies.optimizers import require_stepping, require_whole_base, require_whole_weights
 
 ELSEWHERE = "DEV01"
@@ -62,6 +63,8 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     model = faults.collect(lambda: _model(config))
     if model is not None:
         faults.collect(lambda: require_sides(model.side_unit(), config["data"]))
+        if execution is not None:
+            faults.collect(lambda: require_master(model, trainer.get("precision")))
     faults.raise_all()
     tell_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None

@@ -17,6 +17,8 @@ GIB = 2**30
 LIBRARY = "torch.optim."
 SHAPES = ((8, 8), (4, 16))
 PICTURES = "what pictures add: python -m lun.memory --base ..."
+IN_HALF = ("bf16-true", "bf16-master")
+"""Precisions in which the model's weights are bfloat16."""
 WHOLE_AT_FP16 = "first stage"
 """The part that overflows in float16, and stays in float32 there."""
 
@@ -27,8 +29,9 @@ def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mappi
     """
     policy = policy_of(trainer.get("precision"))
     trained = sum(part.trained for part in parts)
-    gradients = sum(_of_trained(part, policy) for part in parts)
-    weights = sum(_bytes_of(part, policy) for part in parts)
+    sums = (trainer.get("accumulate_grad_batches") or 1) > 1
+    gradients = sum(_of_trained(part, policy) + sums * _lower_halves(part, policy) for part in parts)
+    weights = sum(_bytes_of(part, policy) + _lower_halves(part, policy) for part in parts)
     states = state_bytes(optimizer)
     known = {"weights": weights, "gradients": gradients}
     if states is not None:
@@ -66,13 +69,18 @@ def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:
 
 def _of_trained(part: PartSize, policy: Any) -> int:
     """Bytes of a part's weights that train, as many as those of their gradients."""
-    return 2 * (part.trained + part.precise) if policy.name == "bf16-true" else 4 * part.trained
+    return 2 * (part.trained + part.precise) if policy.name in IN_HALF else 4 * part.trained
+
+
+def _lower_halves(part: PartSize, policy: Any) -> int:
+    """Bytes of what a part's trained weights lack of fp32, where that is kept; of gradients over a window as many."""
+    return 2 * (part.trained - part.precise) if policy.name == "bf16-master" else 0
 
 
 def _bytes_of(part: PartSize, policy: Any) -> int:
     """Of a part's weights, which trained or frozen may differ in."""
     numbers, coded = part.coded
-    if policy.name == "bf16-true":
+    if policy.name in IN_HALF:
         return 2 * (part.parameters - numbers + part.precise) + coded
     in_half = getattr(policy, "frozen_half", False) and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16)
     return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained - numbers) + coded

@@ -7,7 +7,7 @@ from typing import Literal
 from ldm.errors import Fault
 
 Strategy = Literal["one device", "ddp", "fsdp", "deepspeed"]
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true")
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "bf16-master")
 _SPELT = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
@@ -28,12 +28,19 @@ _ON_GPU = RefusedCombination(
     "--accelerator gpu on a machine that has one, or precision bf16-mixed",
     on_cpu_only=True,
 )
+_SUMMED_IN_HALF = RefusedCombination(
+    "ranks would average its gradients in bfloat16, and nothing keeps what that rounds away",
+    "precision bf16-mixed; or strategy fsdp with bf16-true, which averages gradients and steps weights in fp32",
+)
+_IN_FP32_ALREADY = RefusedCombination(
+    "under it the weights that are stepped are in fp32 already, as in bf16-master on one device", "precision bf16-true"
+)
 
 TABLE: Mapping[Strategy, Mapping[str, RefusedCombination | None]] = {
     "one device": dict.fromkeys(PRECISIONS),
-    "ddp": dict.fromkeys(PRECISIONS),
-    "fsdp": dict.fromkeys(PRECISIONS) | {"16-mixed": _SCALED},
-    "deepspeed": dict.fromkeys(PRECISIONS) | {"16-mixed": _ON_GPU},
+    "ddp": dict.fromkeys(PRECISIONS) | {"bf16-master": _SUMMED_IN_HALF},
+    "fsdp": dict.fromkeys(PRECISIONS) | {"16-mixed": _SCALED, "bf16-master": _IN_FP32_ALREADY},
+    "deepspeed": dict.fromkeys(PRECISIONS) | {"16-mixed": _ON_GPU, "bf16-master": _IN_FP32_ALREADY},
 }
 
 

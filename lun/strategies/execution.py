@@ -110,6 +110,8 @@ def settle_execution_anywhere(trainer: Mapping[str, Any]) -> Execution:
     on_cpu = trainer.get("accelerator") == "cpu"
     one_cpu = {**trainer, "accelerator": "cpu", "devices": 1, "num_nodes": 1}
     asked = _as_written(one_cpu, on_cpu)
+    if asked.strategy == "auto" and _asks_for_several(trainer):
+        require_combination("ddp", asked.precision.name, on_cpu)
     return _with_ranks(asked if on_cpu else _as_written({**one_cpu, "precision": "32-true"}, True))
 
 
@@ -157,8 +159,17 @@ def _with_ranks(asked: Execution) -> Execution:
     """What Lightning makes of devices and nodes; `auto` is DDP on several."""
     trainer = _probe(asked.trainer_arguments())
     ranks = _ranks_of(trainer)
-    strategy = DDP if asked.strategy == "auto" and ranks.count > 1 else asked.strategy
+    strategy = asked.strategy
+    if strategy == "auto" and ranks.count > 1:
+        strategy = DDP
+        require_combination("ddp", asked.precision.name, asked.device == "cpu")
     return Execution(asked.settings, strategy, asked.precision, asked.device, ranks)
+
+
+def _asks_for_several(trainer: Mapping[str, Any]) -> bool:
+    """Whether so many devices or machines are asked for by number that `auto` is DDP."""
+    numbers = (trainer.get("devices"), trainer.get("num_nodes"))
+    return any(str(number).isdecimal() and int(number) > 1 for number in numbers if number is not None)
 
 
 def _ranks_of(trainer: Trainer) -> Ranks:

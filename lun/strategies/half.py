@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from ldm.diffusion.draws import key
 from ldm.modules.rounding import keep_state_precise, rounded_step
+from ldm.training.split_weights import SplitWeights
 
 
 class Mixed(MixedPrecision):
@@ -34,17 +35,19 @@ class Mixed(MixedPrecision):
         clip(optimizer, *args, **kwargs)
 
 
-class RoundedWeights(Precision):
-    """Weights in bfloat16 but adapters', as gradients; stepped in fp32, rounded at random (`ldm.modules.rounding`).
+class HalfWeights(Precision):
+    """Weights in bfloat16 but adapters', as gradients; stepped in fp32, as `step` has it.
 
     Autocast stays around it, so that losses, norms and softmax are in fp32; buffers, such as the noise schedule, stay
-    what they are. What is drawn follows from (seed, step), so that a resume repeats it and replicas agree.
+    what they are.
     """
-
-    precision = "bf16-true"
 
     def __init__(self, device: str) -> None:
         self.device = device
+
+    def step(self, optimizer: Optimizer, model: Any) -> None:
+        """A step of the weights that `convert_module` made bfloat16."""
+        raise NotImplementedError
 
     def convert_module(self, module: nn.Module) -> nn.Module:
         for parameter in parameters_for(module, torch.bfloat16):
@@ -63,13 +66,72 @@ class RoundedWeights(Precision):
 
     def optimizer_step(self, optimizer: Any, model: LightningModule, closure: Callable[[], Any], **kwargs: Any) -> Any:
         result = closure()
+        self.before_step()
         self._after_closure(model, optimizer)
         if result is not None or not model.automatic_optimization:
-            index = model.trainer.optimizers.index(optimizer)
-            generator = torch.Generator(model.device)
-            generator.manual_seed(key(model.seed, "rounding", model.position.step, index))
-            rounded_step(optimizer, generator)
+            self.step(optimizer, model)
         return result
+
+    def before_step(self) -> None:
+        """When the gradients of a window are there, before anybody looks at them."""
+
+
+class RoundedWeights(HalfWeights):
+    """Steps that are rounded at random (`ldm.modules.rounding`).
+
+    What is drawn follows from (seed, step), so that a resume repeats it and replicas agree.
+    """
+
+    precision = "bf16-true"
+
+    def step(self, optimizer: Optimizer, model: Any) -> None:
+        index = model.trainer.optimizers.index(optimizer)
+        generator = torch.Generator(model.device)
+        generator.manual_seed(key(model.seed, "rounding", model.position.step, index))
+        rounded_step(optimizer, generator)
+
+
+class MasterWeights(HalfWeights):
+    """Steps of fp32 weights, whose lower halves lie beside the optimizer (`ldm.training.split_weights`).
+
+    Gradients of several micro-batches are summed in fp32, and clipped in it. Checkpoints and averages are fp32.
+    """
+
+    precision = "bf16-master"
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device)
+        self.weights = SplitWeights()
+        self._stop_summing: Callable[[], None] | None = None
+
+    def convert_module(self, module: nn.Module) -> nn.Module:
+        for parameter in parameters_for(module, torch.bfloat16):
+            if parameter.requires_grad:
+                self.weights.take(parameter)
+        cast(Any, module).split_weights = self.weights
+        return super().convert_module(module)
+
+    def connect(self, model: nn.Module, optimizers: list[Optimizer], lr_schedulers: list[Any]) -> tuple[Any, Any, Any]:
+        if cast(Any, model).trainer.accumulate_grad_batches > 1:
+            self._stop_summing = self.weights.sum_gradients()
+        return super().connect(model, optimizers, lr_schedulers)
+
+    def clip_grad_by_norm(self, optimizer: Optimizer, clip_val: int | float) -> None:
+        self.weights.clip(self.main_params(optimizer), clip_val)
+
+    def clip_grad_by_value(self, optimizer: Optimizer, clip_val: int | float) -> None:
+        self.weights.clip(self.main_params(optimizer), clip_val, by_value=True)
+
+    def before_step(self) -> None:
+        self.weights.bring_gradients()
+
+    def step(self, optimizer: Optimizer, model: Any) -> None:
+        self.weights.step(optimizer)
+
+    def teardown(self) -> None:
+        if self._stop_summing is not None:
+            self._stop_summing()
+            self._stop_summing = None
 
 
 def frozen_to(module: nn.Module, half: torch.dtype) -> None:

@@ -251,6 +251,8 @@ NO_PARTS: Mapping[str, str] = {
         "reckons memory, and gets a model's parameters: `unit/lun/memory`",
     ),
     "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
+    "lun.strategies.half.HalfWeights": "what precisions with bfloat16 weights have in common",
+    "lun.strategies.half.MasterWeights": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
     "lun.strategies.zero.autocast.ZeroPrecision": "made by the strategy",
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",

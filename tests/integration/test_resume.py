@@ -15,6 +15,7 @@ LEARNED = (
     "model.params.objective={target: ldm.diffusion.objective.Objective, params: "
     "{weighting: {target: ldm.diffusion.weighting.Uncertainty}}}"
 )
+MASTER = "lightning.trainer.precision=bf16-master"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,7 @@ LEARNED = (
         ([6, 11], ["data.params.num_workers=2"]),
         ([4], ["lightning.trainer.precision=bf16-mixed", "data.params.batch_size=4"]),
         ([5], ["lightning.trainer.precision=bf16-true"]),
+        ([5], [MASTER, "lightning.trainer.accumulate_grad_batches=2", "lightning.trainer.gradient_clip_val=0.5"]),
     ],
     ids=[
         "mid-epoch, text encoder at half the rate",
@@ -32,6 +34,7 @@ LEARNED = (
         "workers",
         "bf16",
         "weights in bf16",
+        "weights in bf16 with an fp32 master",
     ],
 )
 def test_a_chain_of_resumes_equals_the_straight_run(

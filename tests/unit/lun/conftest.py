@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
+from ldm.training.split_weights import SplitWeights
 from lun.loop.position_callback import FollowPosition
 
 N = 11
@@ -52,7 +53,7 @@ class TinyModule(LightningModule):
         self.accumulate_grad_batches = accumulate
         self.position = Position()
         self.model_ema = None
-        self.base = BaseWeights()
+        self.base, self.split_weights = BaseWeights(), SplitWeights()
         self.seed = 0
         self.net = nn.Linear(3, 1)
         nn.init.constant_(self.net.weight, 0.5)

@@ -8,6 +8,7 @@ from torch import nn
 
 from ldm.errors import Fault
 from ldm.models.base_weights import BaseWeights
+from ldm.training.split_weights import SplitWeights
 from lun.callbacks import Checkpoint, DiskSpace, FinalCheckpoint
 from lun.callbacks.space import files_to_come
 from lun.checkpoints.atomic import AtomicIO
@@ -85,7 +86,7 @@ def test_the_last_try_of_the_last_save_does_not_believe_the_system(training, tmp
 def test_the_memory_estimate_counts_what_there_is_and_guesses_moments_that_are_not_yet():
     module = nn.Sequential(nn.Linear(10, 10, bias=False), nn.Linear(10, 5, bias=False).requires_grad_(False))
     module.register_buffer("mask", torch.ones(3))
-    module.model_ema, module.base = None, BaseWeights()
+    module.model_ema, module.base, module.split_weights = None, BaseWeights(), SplitWeights()
     sgd = torch.optim.SGD(module[0].parameters(), lr=1.0, momentum=0.9)
     before = memory_estimate(module, [sgd])
     assert (before.trained, before.frozen, before.gradients, before.optimizer, before.ema) == (400, 212, 400, 400, 0)
@@ -99,7 +100,7 @@ def test_the_memory_estimate_counts_what_there_is_and_guesses_moments_that_are_n
 
 def test_the_estimate_is_near_the_file_that_is_written(tmp_path):
     module = nn.Linear(500, 500)
-    module.model_ema, module.base = None, BaseWeights()
+    module.model_ema, module.base, module.split_weights = None, BaseWeights(), SplitWeights()
     adamw = torch.optim.AdamW(module.parameters())
     estimate = memory_estimate(module, [adamw]).checkpoint
     module(torch.ones(500)).sum().backward()

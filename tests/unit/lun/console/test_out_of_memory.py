@@ -6,6 +6,7 @@ from torch import nn
 
 from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
+from ldm.training.split_weights import SplitWeights
 from lun.console.out_of_memory import is_out_of_memory, out_of_memory
 
 
@@ -40,7 +41,7 @@ def model() -> nn.Module:
     module.device = torch.device("cpu")
     averages = {"w": torch.ones(1000, 1000)}
     module.model_ema = SimpleNamespace(state_dict=lambda: averages, resume_state=lambda: {"step": 7})
-    module.base = BaseWeights()
+    module.base, module.split_weights = BaseWeights(), SplitWeights()
     return module
 
 

@@ -61,6 +61,7 @@ MEASURED = {
     "32-true": config(precision="32-true"),
     "bf16-mixed": config(precision="bf16-mixed"),
     "bf16-true": config(precision="bf16-true"),
+    "bf16-master": config(precision="bf16-master", accumulate_grad_batches=4),
     "frozen half": config(precision=FROZEN_HALF),
     "adapters": adapted(precision="bf16-true"),
     "adapters alone on the card": adapted(elsewhere=True, precision=FROZEN_HALF),
@@ -143,6 +144,14 @@ def test_half_precision_halves_what_stays() -> None:
     assert half.gradients == whole.gradients // 2
     assert half.weights < 0.51 * whole.weights + 10_000  # the tables of the noise schedule stay
     assert half.optimizer == whole.optimizer  # moments stay in fp32
+
+
+def test_an_fp32_master_takes_two_bytes_a_weight_and_as_many_for_sums_of_gradients() -> None:
+    whole, rounded = told_of(config(precision="32-true")), told_of(config(precision="bf16-true"))
+    master = told_of(MEASURED["bf16-master"])
+    assert master.weights - rounded.weights == whole.gradients // 2
+    assert master.gradients == whole.gradients and master.optimizer == rounded.optimizer
+    assert master.step > rounded.step
 
 
 def test_frozen_parts_in_half_take_half_and_trained_ones_as_much() -> None:

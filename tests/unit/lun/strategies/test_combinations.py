@@ -13,6 +13,7 @@ from lun.strategies.strategy_names import strategy_of
 
 ZERO = {"target": "lun.strategies.deepspeed.DeepSpeed"}
 REFUSED = {("fsdp", "16-mixed", "cpu"), ("fsdp", "16-mixed", "cuda"), ("deepspeed", "16-mixed", "cpu")}
+REFUSED |= {(s, "bf16-master", d) for s in ("ddp", "fsdp", "deepspeed") for d in ("cpu", "cuda")}
 CELLS = [(s, p, d) for s in TABLE for p in PRECISIONS for d in ("cpu", "cuda")]
 
 
@@ -53,6 +54,12 @@ def test_an_autoencoder_under_deepspeed_is_refused(strategy: object) -> None:
         AutoencoderKL.refuse_trainer({"strategy": strategy})
 
 
+@pytest.mark.parametrize("precision", ["bf16-master", {"target": "lun.strategies.precision.Bf16Master"}])
+def test_an_autoencoder_in_bf16_master_is_refused(precision: object) -> None:
+    with pytest.raises(Fault, match="an autoencoder cannot be trained in bf16-master"):
+        AutoencoderKL.refuse_trainer({"precision": precision})
+
+
 @pytest.mark.parametrize("given", [32, "32", None, "bf16", "bf16-mixed", 16, "16-mixed"])
 def test_precisions_may_be_spelt_as_lightning_takes_them(given: object) -> None:
     require_precision(trainer("ddp", given))
@@ -62,7 +69,7 @@ def test_precisions_may_be_spelt_as_lightning_takes_them(given: object) -> None:
 def test_a_precision_outside_the_table_is_refused_with_the_list(given: str) -> None:
     with pytest.raises(Fault, match=f"precision {given} is not among") as refusal:
         require_precision(trainer("one device", given))
-    assert refusal.value.fix == "32-true, bf16-mixed, 16-mixed, bf16-true"
+    assert refusal.value.fix == "32-true, bf16-mixed, 16-mixed, bf16-true, bf16-master"
 
 
 def test_a_recipe_sets_the_scaler() -> None:

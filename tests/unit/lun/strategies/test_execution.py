@@ -42,6 +42,13 @@ def test_several_devices_train_under_ddp_unless_another_strategy_is_named() -> N
 
 
 @pytest.mark.parametrize("settle", [settle_execution, settle_execution_anywhere])
+@pytest.mark.parametrize("several", [{"devices": 2}, {"devices": "2"}, {"num_nodes": 2}])
+def test_several_devices_without_a_strategy_are_refused_what_ddp_cannot(settle: Any, several: dict[str, Any]) -> None:
+    with pytest.raises(Fault, match="precision bf16-master cannot be used with strategy ddp"):
+        settle({"accelerator": "cpu", "precision": "bf16-master", **several})
+
+
+@pytest.mark.parametrize("settle", [settle_execution, settle_execution_anywhere])
 def test_lightning_is_asked_once(settle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[dict[str, Any]] = []
     trainer = execution.Trainer

@@ -5,7 +5,7 @@ import torch
 from support.adapted import adapted
 from torch import nn
 
-from lun.strategies.half import Mixed, RoundedWeights
+from lun.strategies.half import MasterWeights, Mixed, RoundedWeights
 from lun.strategies.precision import Bf16Mixed
 
 
@@ -23,8 +23,9 @@ def network() -> nn.Sequential:
         (Mixed("16-mixed", "cpu", torch.amp.GradScaler("cpu"), frozen_half=True), torch.float32),
         (Mixed("bf16-mixed", "cpu", frozen_half=True), torch.bfloat16),
         (RoundedWeights("cpu"), torch.bfloat16),
+        (MasterWeights("cpu"), torch.bfloat16),
     ],
-    ids=["16-mixed", "bf16-mixed", "bf16-true"],
+    ids=["16-mixed", "bf16-mixed", "bf16-true", "bf16-master"],
 )
 def test_adapters_stay_precise_also_where_they_are_frozen(plugin: Mixed, overflowing: torch.dtype) -> None:
     model = plugin.convert_module(network())
