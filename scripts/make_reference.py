@@ -109,6 +109,7 @@ TARGETS = {
         "lun.callbacks.LossBySize",
         "lun.callbacks.LossByTag",
         "lun.callbacks.PictureLosses",
+        "lun.callbacks.HeldOutGap",
         "lun.callbacks.GradientNorms",
         "lun.callbacks.WeightChanges",
         "lun.callbacks.OffloadFrozen",

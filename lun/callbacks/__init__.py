@@ -19,6 +19,7 @@ _MODULES = {
     "LossByNoiseLevel": "lun.callbacks.numbers.grouped_losses",
     "LossBySize": "lun.callbacks.numbers.grouped_losses",
     "LossByTag": "lun.callbacks.numbers.grouped_losses",
+    "HeldOutGap": "lun.callbacks.numbers.held_out_gap",
     "PictureLosses": "lun.callbacks.numbers.picture_losses",
     "GradientNorms": "lun.callbacks.numbers.step_numbers",
     "WeightChanges": "lun.callbacks.numbers.step_numbers",

@@ -121,6 +121,10 @@ class Loader(DataLoader[Batch]):
             self.rejected(rejections)
         return batch
 
+    def read(self, keys: list[Key]) -> Batch:
+        """The batch of these keys, read at once and in this process."""
+        return self._unpack(_pack(self.dataset.__getitems__(keys)))  # type: ignore[attr-defined]
+
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         return map(self._unpack, with_lost_workers_named(super().__iter__(), self.persistent_workers))
 

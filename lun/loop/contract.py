@@ -23,6 +23,7 @@ class TrainingModule(Protocol):
 class TrainingData(Protocol):
     """The side of a datamodule that savers see; `epoch` is ours, as it follows from the position."""
 
+    batch_size: int
     global_batch: int
     epoch: int
 

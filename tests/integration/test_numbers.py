@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from support.equality import differences, final_state
 from support.models import tiny_model
-from support.runs import newest_run
+from support.runs import make_pictures, newest_run
 from support.warm import VALIDATION
 
 Lun = Callable[..., int]
@@ -47,6 +47,7 @@ def test_with_all_numbers_on_weights_and_averages_are_those_of_a_run_without(
     pictures = json.loads((on / "metrics/pictures.json").read_text())
     assert {(one["split"], one["n"]) for one in pictures["pictures"] if one["split"] == "val"} == {("val", 2)}
     assert pictures["step"] == 6 and len(pictures["copies"]) == 11  # the same folder is held out
+    assert any("val/gap" in row for row in rows)
     last = [row for row in rows if "grad_norm/unet.mid_block" in row][-1]
     assert last["step"] == 6 and last["train/grad_norm_max"] >= last["train/grad_norm"] > 0
     assert any(0 < row.get("update_ratio/text_encoder.embedding", 0) < 0.1 for row in rows)
@@ -97,3 +98,19 @@ def test_a_planted_mislabelled_picture_is_first_among_those_that_stand_out(
     assert len(found) == 24 and Path(found[0]["path"]).name == "007.png"
     assert found[0]["excess"] > 3 * abs(found[1]["excess"])
     assert "007.png" in capsys.readouterr().out.split("stand out")[1]
+
+
+@pytest.mark.parametrize("data", [[], ["data.params.buckets={resolutions: [8], step: 4}", "data.params.cache=true"]])
+def test_a_picture_that_is_held_out_and_trained_on_has_no_gap(lun: Lun, tmp_path: Path, data: list[str]) -> None:
+    one = make_pictures(tmp_path / "one", 1)
+    words = [
+        VALIDATION.replace("???", str(one)),
+        "lightning.trainer.max_steps=2",
+        "data.params.train.params.flip_p=0.0",
+    ]
+    gap = "lightning.callbacks.gap={target: lun.callbacks.HeldOutGap}"
+    assert lun(*words, *data, gap, "lightning.trainer.val_check_interval=1", "-t", data=one) == 0
+    rows = rows_of(newest_run(tmp_path / "logs"))
+    assert [row["val/gap"] for row in rows if "val/gap" in row] == pytest.approx([0, 0], abs=1e-6)
+    own = [row["val/loss_simple"] for row in rows if "val/loss_simple" in row]
+    assert [row["val/loss_of_trained"] for row in rows if "val/gap" in row] == pytest.approx(own)
