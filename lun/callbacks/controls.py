@@ -45,12 +45,14 @@ class Controls(AtStepBoundary):
 
     def __init__(self, stops: Stops) -> None:
         self.stops = stops
+        self._folder = ""
         self._open: set[str] = set()
         self._interval: Any = None
         self._unknown: set[str] = set()
         self._stuck: set[str] = set()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._folder = str(_directory(trainer))
         self._open.clear()
         self._stuck.clear()
         if not trainer.is_global_zero:
@@ -66,7 +68,7 @@ class Controls(AtStepBoundary):
                 self._finish(trainer, name)
 
     def vote(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
-        return self._look(trainer) if trainer.is_global_zero and not final else 0
+        return self._look() if trainer.is_global_zero and not final else 0
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         if final:
@@ -93,10 +95,10 @@ class Controls(AtStepBoundary):
         for name in tuple(self._open):
             self._finish(trainer, name)
 
-    def _look(self, trainer: Trainer) -> int:
+    def _look(self) -> int:
         """One bit for each command that lies there."""
         try:
-            names = os.listdir(_directory(trainer))
+            names = os.listdir(self._folder)
         except OSError:  # someone tidied up
             return 0
         if not names:

@@ -116,8 +116,10 @@ class Divergence(Callback):
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         losses, self._losses = self._losses, []
-        whole = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        gradients = [one if type(one) is Tensor else _held(one) for one in whole]
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        whole = [gradient for weight in weights if (gradient := weight.grad) is not None]
+        gradients = whole if {Tensor}.issuperset(map(type, whole)) else list(map(_held, whole))
+        spread = gradients is not whole and any(map(is_not, whole, gradients))  # over ranks: the norm is of a part
         norm = get_total_norm(gradients) if gradients else torch.zeros(())
         numbers = together(losses, norm)
         value = None
@@ -127,7 +129,6 @@ class Divergence(Callback):
             value = measured.norm
         else:
             return
-        spread = any(map(is_not, whole, gradients))  # over ranks, each of which knows the norm of its part alone
         if self._last_to_look and gradients and not spread:
             model_of(pl_module).known_norm = KnownNorm(optimizer, norm, value)
 

@@ -3,13 +3,16 @@
 The network is a mean over a few parameter tensors, so that nothing but the loop takes time. All three read the same
 kind of batches, draw, clip to norm 1 and step a fused AdamW; the raw loop and lun's average the weights, write metrics
 every 50 steps and keep a progress bar. They take turns of some steps in one process, so they see the same machine.
-In us a step: wall of the quietest quartile of turns, CPU the median of all. One torch thread.
+In us a step: wall of the quietest quartile of turns, CPU the median of all. One torch thread. All take memory from one
+heap: that of the main thread, in which lun trains, is full of holes that imports left, and small tensors cost a tenth
+more there than in a thread's own.
 
     python tests/bench/step_overhead.py [--turns 60] [--steps 40] [--tensors 8 212] [--json FILE]
 """
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import sys
@@ -44,6 +47,7 @@ from lun.run.settings import look_at_settings
 from lun.trainer import run
 
 NUMBERS = 8192
+M_ARENA_MAX = -8  # of glibc's malloc.h
 EVERY = 50
 
 
@@ -291,6 +295,7 @@ def main() -> None:
     asked.add_argument("--json", type=Path)
     told = asked.parse_args()
     warnings.simplefilter("ignore")
+    ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     torch.set_num_threads(1)
     present("overhead", measure(told.tensors, told.turns, told.steps), told.json)
 

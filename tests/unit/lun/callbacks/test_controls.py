@@ -141,7 +141,7 @@ def test_a_removed_directory_is_no_error(controlled, tmp_path):
 def test_all_ranks_do_what_the_first_one_found(controlled, monkeypatch):
     """Other ranks look at nothing; what was agreed is carried out."""
     tiny = controlled(4)
-    monkeypatch.setattr(Controls, "_look", lambda self, trainer: pytest.fail("a rank other than 0 looked"))
+    monkeypatch.setattr(Controls, "_look", lambda self: pytest.fail("a rank other than 0 looked"))
     monkeypatch.setattr(type(tiny.trainer), "is_global_zero", property(lambda self: False))
     monkeypatch.setattr(RankAgreement, "alone", property(lambda self: False))
     stop = 1 << COMMANDS.index("stop")
