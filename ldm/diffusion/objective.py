@@ -16,6 +16,7 @@ from ldm.diffusion.timestep_ranges import restricted
 from ldm.diffusion.timesteps import TimestepLaw, UniformTimesteps
 from ldm.diffusion.weighting import Weighting, uniform
 from ldm.errors import Fault
+from ldm.transfers import to_device
 
 Network = Callable[[Tensor, Tensor, Conditioning], Tensor]
 """(x_t (b, c, h, w), clock (b,) int64 or float32 (see `Path.clock`), cond) -> output (b, c, h, w)."""
@@ -158,8 +159,8 @@ class Objective(nn.Module):
         a normal distribution's likelihood, w error - ln w, without which it would fall to 0.
         """
         law = self.timesteps if ranges is None else restricted(self.timesteps, ranges)
-        t = law(draws, self.path, x0.shape[1:]).to(x0.device)
-        noise = self.noise(draws, x0.shape[1:]).to(x0.device)
+        t = to_device(law(draws, self.path, x0.shape[1:]), x0.device)
+        noise = to_device(self.noise(draws, x0.shape[1:]), x0.device)
         alpha, sigma = self.path.coefficients(t)
         x_t = corrupt(x0.float(), noise, alpha, sigma)
         wanted, given, clock = (

@@ -163,7 +163,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         return self.decode(motion(posterior.sample(self._noise(batch, posterior)), 1)), posterior
 
     def _noise(self, batch: Mapping[str, Any], posterior: Posterior) -> Tensor:
-        return self.draws(batch).normal("first_stage", posterior.mean.shape[1:]).to(posterior.mean)
+        return self.draws(batch).normal("first_stage", posterior.mean.shape[1:])
 
     # Steps
 

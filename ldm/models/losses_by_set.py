@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ldm.transfers import to_device
+
 
 class LossesBySet:
     """Sums on the device, and counts, since they were last taken: nothing is read from the device before."""
@@ -16,7 +18,7 @@ class LossesBySet:
         """losses (b,) of examples of `sets`, a name for each; no names, nothing to count."""
         losses = losses.detach()
         for name in dict.fromkeys(sets):
-            mine = torch.tensor([float(one == name) for one in sets]).to(losses.device, non_blocking=True)
+            mine = to_device(torch.tensor([float(one == name) for one in sets]), losses.device)
             total, count = self._sums.get(name, (losses.new_zeros(()), 0))
             # Not mine @ losses: a number that is not finite would then be told of every set.
             self._sums[name] = (total + torch.where(mine > 0, losses, 0.0).sum(), count + sets.count(name))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ldm.transfers import to_device
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -23,8 +25,8 @@ class Posterior:
         return cls(mean, log_variance.clamp(-30.0, 20.0))
 
     def sample(self, noise: Tensor) -> Tensor:
-        """The latent that standard normal `noise` (b, z, h, w) stands for."""
-        return self.mean + (0.5 * self.log_variance).exp() * noise
+        """The latent that standard normal `noise` (b, z, h, w) stands for, wherever that was drawn."""
+        return self.mean + (0.5 * self.log_variance).exp() * to_device(noise, self.mean.device).to(self.mean)
 
     def kl(self) -> Tensor:
         """Kullback-Leibler divergence from the standard normal, summed over a latent: (b,)."""

@@ -59,7 +59,9 @@ class PretendDevice(TorchDispatchMode):
         there = tree_any(lambda one: isinstance(one, There), (args, kwargs))
         asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else ""
         fetched = func is aten.copy_.default and not isinstance(args[0], There) and not any(args[2:])  # not waited for
-        if there and (func in READS or asked == "cpu" or fetched):
+        brought = asked == DEVICE.type and not there and func is aten._to_copy.default
+        waits = brought and not kwargs.get("non_blocking")  # as a copy from pageable memory does
+        if waits or (there and (func in READS or asked == "cpu" or fetched)):
             self.reads[_asker()] += 1
         if asked == DEVICE.type:
             kwargs["device"] = torch.device("cpu")

@@ -52,7 +52,7 @@ LAYERS: list[list[str]] = [
     ["ldm.keys"],
     ["ldm.files"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
-    ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus"],
+    ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus", "ldm.transfers"],
     ["ldm.admission"],
     ["ldm.errors"],
     ["ldm.plain", "ldm.plain_yaml", "ldm.shell", "ldm.torch_internals", "ldm.lightning_internals"],

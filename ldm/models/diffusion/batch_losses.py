@@ -12,6 +12,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.objective import Losses
 from ldm.models.diffusion.latent_mask import latent_mask
+from ldm.transfers import to_device
 
 PRIOR = "prior"
 """The `kind` of an example that the network is to go on treating as its base does."""
@@ -39,7 +40,7 @@ class BaseTargets:
 
     def __call__(self, targets: Tensor, x_t: Tensor, clock: Tensor) -> Tensor:
         """`targets` (b, c, h, w) with those rows replaced; x_t (b, c, h, w) and clock (b,) are the network's input."""
-        rows = torch.tensor(self.rows).to(x_t.device, non_blocking=True)
+        rows = to_device(torch.tensor(self.rows), x_t.device)
         chosen = self.cond.map(lambda tensor: tensor[rows.to(tensor.device)])
         with without_adapters(self.model.model):
             output = self.model.model(x_t[rows], clock[rows.to(clock.device)], chosen)

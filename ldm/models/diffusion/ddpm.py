@@ -30,6 +30,7 @@ from ldm.models.metrics import Measured, Metric, Metrics, measure
 from ldm.models.model_parts import TrainingPlan, train_what_trains
 from ldm.modules.encoders.conditioner import Caption, Conditioner
 from ldm.training.rules import Rule, text_encoder_rules
+from ldm.transfers import to_device
 from ldm.util import Recipe
 
 
@@ -287,12 +288,11 @@ class LatentDiffusion(DDPM, ScalesLatents):
     @torch.no_grad()
     def encode(self, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor:
         """A scaled sample of the first stage's posterior: (b, z, h/f, w/f)."""
-        moments = batch.get("moments")
-        if moments is None:
+        if (moments := batch.get("moments")) is None:
             # Laid out as cached ones are: a convolution's last bits depend on the order of channels in memory.
             moments = self.first_stage_model.encode_moments(super().encode(batch, draws)).contiguous()
         mean, log_variance = moments.chunk(2, dim=1)
-        noise = draws.normal("first_stage", mean.shape[1:]).to(mean)
+        noise = to_device(draws.normal("first_stage", mean.shape[1:]), mean.device).to(mean)
         return self.scaled(mean + (0.5 * log_variance.clamp(-30, 20)).exp() * noise)
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
+from ldm.transfers import to_device
 
 Mask = Callable[[BatchDraws, int, int], Tensor]
 """`mask(draws, height, width)`: (b, 1, height, width), 1 where the network has to make something up."""
@@ -42,7 +43,7 @@ def surroundings(model: Surrounded, batch: dict[str, Any], mask: Mask) -> Tensor
         pictures = batch[model.first_stage_key].movedim(-1, 1)
         given = batch.pop("mask", None) if getattr(mask, "from_data", False) else None
         drawn = mask(model.draws(batch), *pictures.shape[-2:]) if given is None else given[:, None].round()
-        masks = drawn.to(pictures)
+        masks = to_device(drawn, pictures.device).to(pictures)
         batch[KEPT] = _joined(model, pictures * (1 - masks), masks)
     kept: Tensor = batch[KEPT]
     return kept

@@ -19,6 +19,7 @@ from ldm.keys.text_encoders import BELOW, compvis_clip_names, folder_clip_names
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.transfers import to_device
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
@@ -74,7 +75,9 @@ class FrozenCLIPEmbedder(nn.Module):
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context: (b, max_length, width), or (b, 77 chunks, width) where captions go in chunks."""
-        return Conditioning(context=self.tokens.joined(self._states(self.tokens(captions).to(self.transformer.device))))
+        return Conditioning(
+            context=self.tokens.joined(self._states(to_device(self.tokens(captions), self.transformer.device)))
+        )
 
     def _states(self, tokens: Tensor) -> Tensor:
         if self.layer == "last":

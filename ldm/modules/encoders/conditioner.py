@@ -11,6 +11,7 @@ from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 from ldm.modules.encoders.captions import Caption as Caption
 from ldm.modules.encoders.captions import captions_of, most_told
+from ldm.transfers import to_device
 
 EMPTY = ""
 Pixels = tuple[int, int]
@@ -121,7 +122,7 @@ class Conditioner:
         """`cond` with sizes (b, 6), height before width, where the network embeds any; always in float32."""
         if not self.tells_sizes or cond.context is None:
             return cond
-        return cond._replace(sizes=sizes.to(cond.context.device, torch.float32))
+        return cond._replace(sizes=to_device(sizes.float(), cond.context.device))
 
 
 def _require_rate(encoder: str, rate: float, known: Sequence[str]) -> None:
@@ -136,4 +137,4 @@ def _require_rate(encoder: str, rate: float, known: Sequence[str]) -> None:
 
 def _rows(chosen: Tensor, like: Tensor) -> Tensor:
     """`chosen` (b,) in as many dimensions as `like` (b, ...) has, where that is."""
-    return chosen.to(like.device).view(-1, *[1] * (like.ndim - 1))
+    return to_device(chosen, like.device).view(-1, *[1] * (like.ndim - 1))

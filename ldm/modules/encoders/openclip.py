@@ -26,6 +26,7 @@ from ldm.keys.text_encoders import (
 from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
+from ldm.transfers import to_device
 
 VIT_H = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 23}
 BIG_G = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
@@ -81,7 +82,7 @@ class OpenCLIPText(nn.Module):
 
     def read(self, captions: list[str], **options: Any) -> Any:
         """What the network gives for captions, those of more than 77 tokens chunk by chunk."""
-        return self.transformer(self.tokens(captions).to(self.transformer.device), **options)
+        return self.transformer(to_device(self.tokens(captions), self.transformer.device), **options)
 
     def to_disk(self, state: State) -> State:
         """This module's keys to open_clip's (`model.transformer.resblocks...`), query, key and value in one matrix."""

@@ -38,6 +38,7 @@ from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import WHERE, CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
 from ldm.modules.offload import computes_on
+from ldm.transfers import to_device
 
 SD3 = "stabilityai/stable-diffusion-3.5-medium"
 PLACES = 77
@@ -226,7 +227,7 @@ class ProjectedCLIP(nn.Module):
 
     def forward(self, captions: list[str]) -> tuple[Tensor, Tensor]:
         """States (b, max_length, width), or (b, 77 chunks, width), and vectors (b, width), of the first chunk."""
-        tokens = self.tokens(captions).to(self.transformer.device)
+        tokens = to_device(self.tokens(captions), self.transformer.device)
         output = self.transformer(tokens, output_hidden_states=True)
         return self.tokens.joined(output.hidden_states[-2]), self.tokens.first(output.text_embeds)
 

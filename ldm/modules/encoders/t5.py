@@ -16,6 +16,7 @@ from ldm.files.state import State
 from ldm.keys.text_encoders import T5_EMBEDDED, T5_SHARED
 from ldm.modules.encoders.chunks import LengthReport, require_length
 from ldm.modules.offload import computes_on
+from ldm.transfers import to_device
 
 T5_XXL = {
     "d_model": 4096,
@@ -133,7 +134,7 @@ class T5Text(nn.Module):
         device = computes_on(self.transformer)
         in_half = torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) == torch.float16
         with torch.autocast(device.type, enabled=False if in_half else torch.is_autocast_enabled(device.type)):
-            states: Tensor = self.transformer(self.tokens(captions).to(device)).last_hidden_state
+            states: Tensor = self.transformer(to_device(self.tokens(captions), device)).last_hidden_state
         return states
 
     def computing_parts(self) -> tuple[nn.Module, ...]:

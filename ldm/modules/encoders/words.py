@@ -15,6 +15,7 @@ from ldm.keys.split_checkpoint import COND_STAGE, part_of
 from ldm.modules.encoders.added_tokens import AddedTokens
 from ldm.modules.encoders.chunks import require_length
 from ldm.modules.meta_init import is_meta_init
+from ldm.transfers import to_device
 
 NO_WORD = 0
 BETWEEN_WORDS = re.compile(r"\W+")
@@ -73,7 +74,7 @@ class HashedWordEmbedder(nn.Module):
 
     def forward(self, captions: list[str]) -> Conditioning:
         """context: (b, max_length, dim)."""
-        tokens = self.tokenize(captions).to(self.position.device)
+        tokens = to_device(self.tokenize(captions), self.position.device)
         return Conditioning(context=self.norm(self.embedding(tokens) + self.position))
 
     def tokenize(self, captions: list[str]) -> Tensor:

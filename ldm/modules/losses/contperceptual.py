@@ -134,7 +134,7 @@ class LPIPSWithDiscriminator(nn.Module):
                 "nll_loss": numbers * nll.detach(),
                 "rec_loss": distance.detach().mean(),
                 "d_weight": numbers * weight,
-                "disc_factor": torch.tensor(self.disc_factor if self.takes_part(step) else 0.0, device=loss.device),
+                "disc_factor": torch.full((), self.disc_factor if self.takes_part(step) else 0.0, device=loss.device),
             }
             if self.perceptual_loss is not None:
                 log["lpips"] = perceptual.detach().mean()

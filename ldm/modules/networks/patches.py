@@ -7,6 +7,7 @@ from diffusers.models.embeddings import PatchEmbed, get_2d_sincos_pos_embed
 from torch import Tensor, nn
 
 from ldm.errors import Fault
+from ldm.transfers import to_device
 
 
 class PlacedPatches(nn.Module):
@@ -43,7 +44,7 @@ class PlacedPatches(nn.Module):
             top, left = (self.side - height) // 2, (self.side - width) // 2
             return table[top : top + height, left : left + width].reshape(1, height * width, -1)
         room = torch.tensor([self.side - height + 1, self.side - width + 1])
-        corners = (place.cpu().double() * room).long().to(table.device)
+        corners = to_device((place.cpu().double() * room).long(), table.device)
         rows = corners[:, :1] + torch.arange(height, device=table.device)
         columns = corners[:, 1:] + torch.arange(width, device=table.device)
         return table[rows[:, :, None], columns[:, None, :]].flatten(1, 2)

@@ -1,0 +1,18 @@
+import pytest
+import torch
+
+from ldm.transfers import to_device
+
+
+def test_what_is_on_its_device_already_is_the_same_tensor() -> None:
+    tensor = torch.ones(2)
+    assert to_device(tensor, torch.device("cpu")) is tensor
+
+
+def test_what_goes_to_cuda_goes_by_page_locked_memory_and_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: told.append("page-locked") or self)
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device, non_blocking: told.append(f"{device} {non_blocking}"))
+    for device in ("cuda", "mps"):
+        to_device(torch.ones(2), torch.device(device))
+    assert told == ["page-locked", "cuda True", "mps False"]
