@@ -101,8 +101,7 @@ def as_cuda() -> Iterator[None]:
 
 
 def steps_of(act: Callable[[], object], device: CountingDevice, steps: int) -> Tally:
-    """Mean of the steps after the first two, in which optimizers make their states."""
-    act()
+    """Mean of the steps after the first one, in which optimizers make their states."""
     act()
     before = device.tally()
     for _ in range(steps):
@@ -147,7 +146,7 @@ def of_program(field: Field, steps: int) -> Tally:
         trainer = ProgramTrainer(
             **quiet,
             strategy=SingleDeviceStrategy(DEVICE, Accelerator()),
-            max_steps=steps + 2,
+            max_steps=steps + 1,
             max_epochs=-1,
             gradient_clip_val=1.0,
             limit_val_batches=0,
@@ -156,7 +155,7 @@ def of_program(field: Field, steps: int) -> Tally:
         )
         with Built(), device:
             trainer.fit(session.model, datamodule=session.data)
-    return after.tallies[-1].since(after.tallies[1], steps)
+    return after.tallies[-1].since(after.tallies[0], steps)
 
 
 def measure(recipe: Recipe, steps: int) -> list[Row]:

@@ -1,10 +1,9 @@
 """Pictures through the loader, and what the cache saves a step; run it as a script, see `--help`.
 
-Every row is the median of interleaved repeats; ratios are to the first row of the same table and the same run.
+Every row is the median of interleaved repeats; speed-ups are over reading with plain Pillow, and over collating.
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -13,10 +12,10 @@ from statistics import median
 from time import perf_counter, process_time
 
 import numpy as np
+import program  # noqa: F401  # puts what is measured on the path
 import torch
 from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from report import Row, present
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.position import Position
@@ -95,18 +94,19 @@ def plain_pillow(root: Path, size: int, count: int) -> Callable[[], int]:
     return read
 
 
-def table(title: str, rows: dict[str, Callable[[], int]], repeats: int) -> None:
+def taken(rows: dict[str, Callable[[], int]], repeats: int) -> list[Row]:
+    """ms of each, in turns: CPU of this process, wall, and how much faster than the first."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
     for _ in range(repeats):
         for name, run in rows.items():
             wall, cpu = perf_counter(), process_time()
             count = run()
             times[name].append(((perf_counter() - wall) / count, (process_time() - cpu) / count))
-    base = median(wall for wall, _ in next(iter(times.values())))
-    print(f"\n| {title} | a second | ms each (wall) | ms each (CPU, this process) | speed-up |\n|---|---|---|---|---|")
-    for name, found in times.items():
-        wall, cpu = (median(column) for column in zip(*found, strict=True))
-        print(f"| {name} | {1 / wall:.1f} | {wall * 1e3:.3f} | {cpu * 1e3:.3f} | {base / wall:.2f} |")
+    found = {name: [1e3 * median(column) for column in zip(*each, strict=True)] for name, each in times.items()}
+    first, _ = next(iter(found.values()))
+    return [
+        Row(name, cpu, "CPU ms", {"wall ms": wall, "speed-up": first / wall}) for name, (wall, cpu) in found.items()
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -117,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as scratch:
@@ -132,8 +133,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         in_buckets = {"buckets": {"resolutions": [args.size]}}
         few = max(1, 16 // args.batch)
-        table(
-            "pictures",
+        rows = taken(
             {
                 "plain Pillow, one process": plain_pillow(root, args.size, args.batch * few),
                 "loader, 0 workers": loaded(module(root, args.size, 0, args.batch), few),
@@ -145,21 +145,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         local = Local(str(root), size=args.size)
         examples = [{**local.picture(i, False), "caption": "", "slot": i} for i in range(args.batch)]
-        cached = kept._cached["train"]
-        wanted = cached.places[None][:, 0].tolist()
+        moments = kept._cached["train"].kept
         captions = [local.caption(i) for i in range(args.count)]
-        table(
-            "rows of a batch",
+        rows += taken(
             {
                 "collate pictures": lambda: len(collate(examples)["slot"]),
-                "map moments of the cache": lambda: len([cached.shards.read(place) for place in wanted]),
+                "map moments of the cache": lambda: len([moments.read(i, None, 0) for i in range(args.count)]),
                 "moments of the cache as one batch": lambda: len(
-                    torch.stack([cached.shards.read(place)["moments"] for place in wanted])
+                    torch.stack([moments.read(i, None, 0)["moments"] for i in range(args.count)])
                 ),
                 "captions of the cache as one batch": lambda: len(text(captions).context),
             },
             args.repeats,
         )
+    present("pictures", rows, args.json)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,34 @@
 """How long a data set takes to start: reading descriptions, filtering, decoding; and what it takes of memory.
 
-    python tests/bench/data_scan.py [files] [pictures]
+    python tests/bench/data_scan.py [--files 60000] [--pictures 12] [--json FILE]
 
 Each row is a ratio within one run, of the CPU time of all processes and of the time that passed, against a plain loop
 of the same job: `glob`, `open`, `json.load`, `os.path.exists` and dicts for the scan, Pillow's `open`, crop and
 `resize` for pictures.
 """
 
+import argparse
 import glob
 import io
 import json
 import logging
 import os
 import random
+import resource
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import program  # noqa: F401  # puts what is measured on the path
 import torch
 from PIL import Image
+from report import Row, present
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from ldm.models.pixels import centred
 from lun.data.images import decode
 from lun.data.local import Local
 
@@ -87,12 +89,17 @@ def plain_scan(root: Path) -> int:
 
 def seconds(job: Callable[[], object]) -> tuple[float, float]:
     """CPU time of this process and its children, so that other work on the machine does not count; and time passed."""
-    began, clock = sum(os.times()[:4]), time.perf_counter()
+    began, clock = cpu(), time.perf_counter()
     job()
-    return sum(os.times()[:4]) - began, time.perf_counter() - clock
+    return cpu() - began, time.perf_counter() - clock
 
 
-def scan(root: Path, count: int) -> None:
+def cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def scan(root: Path, count: int) -> list[Row]:
     """Plain loop, then ours without and with an index, three times in turn."""
     rows: dict[str, list[tuple[float, float]]] = {"plain": [], "cold": [], "warm": []}
     plain_scan(root)  # the names come into the page cache
@@ -107,11 +114,10 @@ def scan(root: Path, count: int) -> None:
     assert kept == plain_scan(root), (kept, plain_scan(root))
     middle = {name: tuple(map(statistics.median, zip(*times, strict=True))) for name, times in rows.items()}
     plain = middle["plain"]
-    for name, (cpu, wall) in middle.items():
-        print(
-            f"scan {name:<6} {1e6 * cpu / count:6.1f} us/file of CPU, {plain[0] / cpu:5.2f} x plain;"
-            f"  {1e6 * wall / count:6.1f} us/file passed, {plain[1] / wall:5.2f} x plain"
-        )
+    rows = [
+        Row(f"scan: {name}", 1e6 * cpu / count, "CPU us", {"wall us": 1e6 * wall / count, "speed-up": plain[0] / cpu})
+        for name, (cpu, wall) in middle.items()
+    ]
     size = data.table.bytes
     print(
         f"memory   {size / count:.0f} bytes an example = {size / count * 1e6 / 2**20:.0f} MiB per million ({kept} kept)"
@@ -123,6 +129,7 @@ def scan(root: Path, count: int) -> None:
 
     made, _ = seconds(lambda: [data.caption(index % kept, Draws(0, index)) for index in range(5000)])
     print(f"caption  {made / 5000 * 1e6:.0f} us each")
+    return rows
 
 
 def photograph(width: int, height: int, seed: int) -> bytes:
@@ -148,11 +155,16 @@ def plain_picture(path: Path) -> np.ndarray:
 
 
 def our_picture(path: Path) -> torch.Tensor:
-    target = (512, 512)
-    return decode.to_bytes(decode.fit(decode.decode(path, target), target, True, decode.RESAMPLING["bicubic"]))
+    image = decode.decode(path, (512, 512))
+    side = min(image.size)
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    box = (left, top, left + side, top + side)
+    return centred(decode.to_bytes(decode.fit(image, (512, 512), box, decode.RESAMPLING["bicubic"])))
 
 
-def pictures(root: Path, count: int) -> None:
+def pictures(root: Path, count: int) -> list[Row]:
+    """JPEG files of three shapes to squares of 512: a plain loop's CPU time each, and ours."""
+    rows = []
     for width, height in ((1024, 1024), (1024, 1536), (1600, 1200)):
         paths = []
         for number in range(count):
@@ -169,22 +181,27 @@ def pictures(root: Path, count: int) -> None:
         plain, ours = statistics.median(times["plain"]), statistics.median(times["ours"])
         difference = plain_picture(paths[0]) - our_picture(paths[0]).numpy()
         quality = 10 * np.log10(4 / np.square(difference).mean())
-        print(
-            f"jpeg {width}x{height} -> 512: plain {1 / plain:.0f}, ours {1 / ours:.0f} images/s/core,"
-            f" {plain / ours:.1f} x, PSNR between them {quality:.0f} dB"
-        )
+        name = f"JPEG of {width} x {height} to 512"
+        rows.append(Row(f"{name}: plain", 1e6 * plain, "CPU us", {"speed-up": 1.0}))
+        rows.append(Row(f"{name}: lun", 1e6 * ours, "CPU us", {"speed-up": plain / ours, "PSNR, dB": quality}))
+    return rows
 
 
-def main(files: int = 60_000, photos: int = 12) -> None:
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--files", type=int, default=60_000)
+    asked.add_argument("--pictures", type=int, default=12)
+    asked.add_argument("--json", type=Path)
+    told = asked.parse_args()
     torch.set_num_threads(1)
     logging.disable()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LUN_CACHE"] = f"{folder}/cache"
-        pictures(Path(folder), photos)
-        made, _ = seconds(lambda: make_board(Path(folder) / "board", files))
-        print(f"{files} descriptions made in {made:.0f} s; {len(os.sched_getaffinity(0))} cores")
-        scan(Path(folder) / "board", files)
+        rows = pictures(Path(folder), told.pictures)
+        made, _ = seconds(lambda: make_board(Path(folder) / "board", told.files))
+        print(f"{told.files} descriptions made in {made:.0f} s; {len(os.sched_getaffinity(0))} cores")
+        present("scan", [*scan(Path(folder) / "board", told.files), *rows], told.json)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -118,6 +118,86 @@ MEASUREMENTS = (
         "right before each update. Extra peak memory is in copies of the weights.",
         words=("--share", "0.1"),
     ),
+    Measurement(
+        "data_growth",
+        "A folder of pictures as it grows",
+        "data_growth.py",
+        ("1,000 pictures", "10,000 pictures", "100,000 pictures", "1,000,000 pictures"),
+        "Until the first batch of 16 is there, CPU time of one process; pictures of 16 pixels with captions beside "
+        "them. The plain loop lists the pictures and looks for each one's caption. An example is read, decoded, "
+        "collated.",
+    ),
+    Measurement(
+        "scan",
+        "Descriptions and pictures",
+        "data_scan.py",
+        (
+            *("scan: plain", "scan: cold", "scan: warm"),
+            *(
+                f"JPEG of {size} to 512: {who}"
+                for size in ("1024 x 1024", "1024 x 1536", "1600 x 1200")
+                for who in ("plain", "lun")
+            ),
+        ),
+        "20,000 JSON descriptions read and filtered, each file's CPU time over a loop of `glob`, `open` and "
+        "`json.load`; JPEG files opened, cropped and reduced to numbers, over Pillow alone.",
+        words=("--files", "20000"),
+    ),
+    Measurement(
+        "pictures",
+        "Pictures through the loader, and what the cache saves",
+        "data.py",
+        (
+            "plain Pillow, one process",
+            "loader, 0 workers",
+            "loader, 2 workers",
+            "loader in buckets, 0 workers",
+            "loader, cached moments",
+            "collate pictures",
+            "map moments of the cache",
+            "moments of the cache as one batch",
+            "captions of the cache as one batch",
+        ),
+        "Each picture, JPEG of 1536 x 1024 to 512; CPU of the training process, in which workers do not count. "
+        "Speed-ups are of wall time: over plain Pillow, and of the last four over collating.",
+    ),
+    Measurement(
+        "ranks",
+        "Strategies on CPU ranks",
+        "ranks.py",
+        (
+            *(f"one rank: {name}" for name in ("plain", "DeepSpeed 1", "DeepSpeed 2")),
+            *(f"two ranks: {name}" for name in ("DDP", "FSDP2", "DeepSpeed 2")),
+        ),
+        "A UNet of 8.5 million parameters, 64 pixels, batch 1 a rank, gloo, one thread a rank; CPU seconds of rank 0. "
+        "So small a step shows what a strategy itself costs, and not what it saves.",
+    ),
+    Measurement(
+        "throughput",
+        "Pictures a second on one GPU",
+        "../gpu/bench_throughput.py",
+        (
+            *(f"SD 1.5, 512 pixels, cached, batch {batch}" for batch in (32, 64, 1)),
+            "SDXL, 1024 pixels, cached, batch 8",
+            "SD 3 Medium, 1024 pixels, cached, batch 8",
+        ),
+        "Random weights of full size, bfloat16, latents and captions from the cache, averages on; steady state.",
+        kind="gpu",
+    ),
+    Measurement(
+        "strategies",
+        "Strategies and precisions on one GPU",
+        "../gpu/bench_strategies.py",
+        (
+            *(f"plain {name}" for name in ("32", "bf16-mixed", "bf16-mixed, frozen half")),
+            *(f"plain {name}" for name in ("bf16-mixed, frozen offloaded", "16-mixed", "bf16-true")),
+            *("fsdp bf16-mixed", "fsdp bf16-true"),
+            *(f"deepspeed {stage} bf16-mixed" for stage in (1, 2, 3)),
+            *("deepspeed 2 16-mixed", "deepspeed 2 offload", "deepspeed 3 offload"),
+        ),
+        "Full fine-tune of SD 1.x at 512 pixels, batch 4, pictures encoded at each step, random weights.",
+        kind="gpu",
+    ),
 )
 
 GOALS = (
@@ -157,6 +237,17 @@ GOALS = (
     Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "", 300),
     Goal("at most 500 us of CPU, 8 tensors", "overhead", "8 tensors: lun", "CPU us", 500),
     Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "CPU us", 500),
+    *(
+        Goal(f"one H200, {row}: {limit} pictures a second", "throughput", row, "", limit, at_least=True)
+        for row, limit in (
+            ("SD 1.5, 512 pixels, cached, batch 32", 130),
+            ("SD 1.5, 512 pixels, cached, batch 64", 145),
+            ("SD 1.5, 512 pixels, cached, batch 1", 50),
+            ("SDXL, 1024 pixels, cached, batch 8", 15),
+            ("SDXL, 1024 pixels, cached, batch 8", 18),
+            ("SDXL, 1024 pixels, cached, batch 8", 22),
+        )
+    ),
 )
 
 NAMED = {measurement.name: measurement for measurement in MEASUREMENTS}

@@ -144,6 +144,21 @@ def hardware(accelerator: str) -> str:
     return f"{device}, torch {torch.__version__}, {zero}"
 
 
+def write(found: Mapping[str, Row | str], file: Path) -> None:
+    """The rows that were measured, for the page of all measurements."""
+    sys.path.insert(0, str(ROOT / "tests/bench"))
+    import report
+
+    rows = []
+    for name, row in found.items():
+        if not isinstance(row, str):
+            ratio = overhead(name, found)
+            beside = {"GiB on the GPU": row["mem/gpu_peak_gib"], "GiB of main memory": row["mem/rss_gib"]}
+            beside |= {} if ratio is None else {"over plain": ratio}
+            rows.append(report.Row(name, row["perf/step_ms"], "ms a step", beside))
+    report.present("strategies", rows, file)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=1)
@@ -153,6 +168,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a case is given up")
     parser.add_argument("--base", nargs="+", default=BASE, help="other configs, to try the script out with a tiny one")
     parser.add_argument("--accelerator", default="gpu", help="cpu, likewise")
+    parser.add_argument("--json", type=Path, help="write the rows there as well")
     given = parser.parse_args()
     found: dict[str, Row | str] = {}
     print(f"{hardware(given.accelerator)}; {given.devices} used, batch {given.batch} each, {given.steps} steps\n")
@@ -164,6 +180,8 @@ def main() -> int:
             logs = Path(folder) / name.replace(" ", "-").replace(",", "")
             found[name] = measure(CASES[name], words(data, logs, given), logs, given.limit)
             print(cells(name, found), flush=True)
+    if given.json:
+        write(found, given.json)
     ratios = {n: overhead(n, found) for n in found if n.startswith("deepspeed") and "offload" not in n}
     measured = [ratio for ratio in ratios.values() if ratio is not None]
     if not measured:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 Import = Any
 
@@ -84,6 +85,42 @@ def test_another_commit_is_measured_with_these_scripts_in_turn(
     assert {label: set(found) for label, found in told.items()} == {"now": {"step", "ema"}, "before": {"step"}}
     sections = (tmp_path / "benchmarks.md").read_text().split("\n## ")
     assert [section.partition("\n")[0] for section in sections if "| before: s |" in section] == ["Step"]
+
+
+def test_data_is_measured_at_the_smallest_size(bench: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path / "cache"))
+    growth, scan = bench("data_growth"), bench("data_scan")
+    small, large = growth.measure((40, 50), tmp_path / "grown")
+    assert small.name == "40 pictures" and large.beside["us an example"] > 0
+    scan.make_board(tmp_path / "board", 200)
+    rows = [*scan.scan(tmp_path / "board", 200), *scan.pictures(tmp_path, 1)]
+    assert tuple(row.name for row in rows) == bench("measurements").NAMED["scan"].rows
+
+
+def test_averages_are_measured_at_the_smallest_size(bench: Import) -> None:
+    ema = bench("bench_ema")
+    assert tuple(ema.BUILDERS) == bench("measurements").NAMED["ema"].rows
+    assert ema.measure("LitEma", torch.float32, 1, 1e-4)["ratio"] > 0
+
+
+def test_every_start_and_every_strategy_is_a_row(bench: Import, tmp_path: Path) -> None:
+    named = bench("measurements").NAMED
+    assert sorted(bench("start").lines(tmp_path)) == sorted(named["start"].rows)
+    assert tuple(name for cases in bench("ranks").CASES.values() for name in cases) == named["ranks"].rows
+    assert [f"batch {batch}" for batch in (1, 2, 4, 8)] == list(named["step_growth"].rows[:4])
+    assert tuple(bench("step_growth").POINTS) == named["step_growth"].rows
+
+
+@pytest.mark.slow
+def test_the_loop_the_loader_and_the_ranks_are_measured_at_the_smallest_size(bench: Import, tmp_path: Path) -> None:
+    named = bench("measurements").NAMED
+    file = tmp_path / "pictures.json"
+    small = {"count": 2, "width": 96, "height": 64, "size": 32, "batch": 2, "repeats": 1, "json": file}
+    bench("data").main([word for name, value in small.items() for word in (f"--{name}", str(value))])
+    assert tuple(row["name"] for row in json.loads(file.read_text())["rows"]) == named["pictures"].rows
+    assert [row.name for row in bench("step_overhead").measure([8], 1, 2)] == list(named["overhead"].rows[:3])
+    rows = bench("ranks").measure(bench("ranks").SMALL, 1, tmp_path)
+    assert tuple(row.name for row in rows) == named["ranks"].rows
 
 
 def test_launches_bytes_and_reads_of_both_are_counted(bench: Import) -> None:
