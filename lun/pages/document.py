@@ -63,10 +63,10 @@ def _policy(scripts: Sequence[str], live: bool) -> str:
     """What a browser may do with a page (Content Security Policy): run these scripts and show what is inside."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in hashes) or "'none'"
-    asked = "'self'" if live else "'none'"
+    asked = "'self'" if live else "'none'"  # of its own server, or of nobody
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; connect-src {asked};"
-        " base-uri 'none'; form-action 'none'"
+        f" base-uri 'none'; form-action {asked}"
     )
 
 

@@ -51,9 +51,13 @@ def title_of(name: str) -> str:
 
 
 def chart_data(groups: Sequence[ChartGroup], curves: Mapping[str, MetricCurve]) -> list[dict[str, Any]]:
-    """Plots as plain values: each curve by its label, steps and values of `DIGITS` digits."""
+    """Plots as plain values: each curve by its label, steps and values of `DIGITS` digits; rates are never smoothed."""
     return [
-        {"title": group.title, "lines": [_line(name, group.same.get(name, []), curves[name]) for name in group.names]}
+        {
+            "title": group.title,
+            "exact": group.title == RATE,
+            "lines": [_line(name, group.same.get(name, []), curves[name]) for name in group.names],
+        }
         for group in groups
     ]
 

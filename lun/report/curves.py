@@ -20,6 +20,8 @@ LARGEST = 256 << 20
 """Bytes at the end of the file that are read."""
 RECENT = 40
 """Lines by which the present speed is judged."""
+TAIL = 16 << 10
+"""Bytes at the end of the file in which a glance finds these."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,25 @@ def read_curves(run: Path) -> Curves:
     )
 
 
-def _lines(path: Path) -> tuple[list[bytes], int]:
+def glance(run: Path) -> Curves:
+    """The last values of the metrics of a run, its step and its pace, from the end of the file alone."""
+    try:
+        raw, _ = _lines(run / FILE, TAIL)
+    except (OSError, ValueError):
+        return Curves()
+    lines, _ = _parsed(raw)
+    going = list(_not_undone(lines))[-RECENT:]
+    newest = going[-1] if going else None
+    return Curves(_curves(going)[0], newest.step if newest else None, newest.time if newest else None, _pace(going))
+
+
+def _lines(path: Path, most: int = LARGEST) -> tuple[list[bytes], int]:
     """The lines that are whole, and how many bytes at the beginning were not read."""
     size = require_ordinary(path)
     with path.open("rb") as stream:
-        skipped = max(0, size - LARGEST)
+        skipped = max(0, size - most)
         stream.seek(skipped)
-        text = stream.read(LARGEST)
+        text = stream.read(most)
     lines = text[: text.rfind(b"\n") + 1].splitlines()
     return (lines[1:] if skipped else lines), skipped
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from lun.report.chart_groups import chart_data, chart_groups
 from lun.report.curves import MetricCurve
 from lun.report.run_facts import RunFacts
 from lun.report.run_state import ways_on
-from lun.report.sample_tiles import SampleStrip, TileCache
+from lun.report.sample_tiles import TileCache, strip_data
 
 FILE = "report.html"
 FILES = 200
@@ -39,6 +38,7 @@ def run_page(facts: RunFacts, live: bool = False, above: str = "") -> str:
     body = fragment(
         "run.html",
         facts=facts,
+        strip=facts.strip,
         state=facts.state,
         written=datetime.fromtimestamp(facts.state.now),
         numbers=[_numbers(name, curve) for name, curve in facts.curves.by_name.items()],
@@ -64,11 +64,6 @@ def look() -> str:
 def scripts() -> tuple[str, ...]:
     """What draws its curves and moves its sliders."""
     return asset("uPlot.iife.min.js"), asset("run.js")
-
-
-def strip_data(strip: SampleStrip) -> dict[str, Any]:
-    """The samples as plain values."""
-    return {key: value for key, value in asdict(strip).items() if key != "left_out"}
 
 
 def size(number: float) -> str:

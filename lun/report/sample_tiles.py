@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -94,7 +95,7 @@ def sheet_path(record: SampleRecord, file: str | None) -> Path | None:
         return None
 
 
-def sample_strip(run: Path, cache: TileCache) -> SampleStrip:
+def sample_strip(run: Path, cache: TileCache, room: int = ROOM) -> SampleStrip:
     """The samples of a run directory, the newest step, the first, then those between, as long as there is room."""
     record = SampleRecord(run / "images" / "samples")
     known = record.read()
@@ -106,7 +107,7 @@ def sample_strip(run: Path, cache: TileCache) -> SampleStrip:
     prompts = [SampledPrompt(text, seed) for text, seed in pairs]
     shown, steps = prompts[:PROMPTS], sorted({one.step for one in samples})
     weights = [name for name in ("raw", "ema") if any(one.weights == name for one in samples)]
-    tiles = _as_many_as_fit(record, samples, list(_from_coarse_to_fine(steps))[:STEPS], weights, shown, cache)
+    tiles = _as_many_as_fit(record, samples, list(_from_coarse_to_fine(steps))[:STEPS], weights, shown, cache, room)
     left_out = [
         *_lost(known, samples),
         *([f"{len(prompts) - PROMPTS:,} of {len(prompts):,} prompts"] if len(prompts) > PROMPTS else []),
@@ -115,6 +116,20 @@ def sample_strip(run: Path, cache: TileCache) -> SampleStrip:
     if unread := sum(tile is None for each in tiles.values() for row in each.values() for tile in row):
         left_out.append(f"{unread:,} sample{'s' * (unread != 1)} that cannot be read")
     return SampleStrip(shown, sorted(tiles), weights, tiles, left_out)
+
+
+def strip_data(strip: SampleStrip) -> dict[str, Any]:
+    """The strip as plain values: `tiles` are places in `urls`, in which each picture stands once, or None."""
+    places: dict[str, int] = {}
+    tiles = {
+        step: {
+            weights: [None if url is None else places.setdefault(url, len(places)) for url in row]
+            for weights, row in each.items()
+        }
+        for step, each in strip.tiles.items()
+    }
+    prompts = [asdict(prompt) for prompt in strip.prompts]
+    return {"prompts": prompts, "steps": strip.steps, "weights": strip.weights, "tiles": tiles, "urls": list(places)}
 
 
 def _lost(known: Sequence[Sample], samples: Sequence[Sample]) -> list[str]:
@@ -129,9 +144,10 @@ def _as_many_as_fit(
     weights: Sequence[str],
     prompts: Sequence[SampledPrompt],
     cache: TileCache,
+    room: int,
 ) -> dict[int, dict[str, list[str | None]]]:
     tiles: dict[int, dict[str, list[str | None]]] = {}
-    room, ends = ROOM, time.monotonic() + SECONDS
+    ends = time.monotonic() + SECONDS
     for step in steps:
         free = all(cache.knows(record, samples, step, name, prompts) for name in weights)
         if tiles and not free and time.monotonic() > ends:

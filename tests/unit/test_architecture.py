@@ -100,6 +100,7 @@ LIGHT = [
     "lun.migrate.command",
     "lun.pack.command",
     "lun.annotate.command",
+    "lun.board.command",
     "lun.report.run_page",
 ]
 

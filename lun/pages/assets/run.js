@@ -25,12 +25,14 @@
 
   const drawable = (values) => (state.log ? values.map((value) => (value > 0 ? value : null)) : values);
 
-  function table(lines) {
+  const weight = (chart) => (chart.exact ? 0 : state.smooth);
+
+  function table(chart) {
     const tables = [];
-    for (const line of lines) {
+    for (const line of chart.lines) {
       const values = drawable(line.values);
       tables.push([line.steps, values]);
-      tables.push([line.steps, drawable(smoothed(line.values, state.smooth))]);
+      tables.push([line.steps, drawable(smoothed(line.values, weight(chart)))]);
     }
     return uPlot.join(tables, tables.map((one) => one.slice(1).map(() => 2)));
   }
@@ -41,9 +43,9 @@
     return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
   }
 
-  function series(line, place) {
+  function series(chart, line, place) {
     const colour = line.colour || COLOURS[place % COLOURS.length];
-    const faint = colour + Math.round(255 * (state.smooth > 0 ? REDUCE : 1)).toString(16).padStart(2, "0");
+    const faint = colour + Math.round(255 * (weight(chart) > 0 ? REDUCE : 1)).toString(16).padStart(2, "0");
     const dash = line.dash || [];
     const alone = line.values.filter((value) => value !== null).length < 2;
     return [
@@ -60,10 +62,10 @@
       cursor: { drag: { x: true, y: false } },
       scales: { x: { time: false }, y: { distr: state.log ? 3 : 1 } },
       axes: [{ ...axis(), values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }, { ...axis(), size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
-      series: [{ label: "step", value: (_, v) => (v === null ? "–" : v.toLocaleString("en")) }, ...chart.lines.flatMap(series)],
+      series: [{ label: "step", value: (_, v) => (v === null ? "–" : v.toLocaleString("en")) }, ...chart.lines.flatMap((line, place) => series(chart, line, place))],
       legend: { live: true },
     };
-    const columns = table(chart.lines);
+    const columns = table(chart);
     const any = columns.slice(1).some((column) => column.some((value) => value !== null && value !== undefined));
     if (!any) {
       box.append(Object.assign(document.createElement("p"), { className: "soft", textContent: "nothing here can be drawn on this scale" }));
@@ -98,20 +100,20 @@
   }
 
   function showStep() {
-    const { steps, tiles } = data.samples;
+    const { steps, tiles, urls } = data.samples;
     const slider = find("step");
     if (!slider) return;
     const place = state.step === null ? steps.length - 1 : Math.min(state.step, steps.length - 1);
     slider.value = place;
     find("step-out").textContent = steps[place].toLocaleString("en");
     document.querySelectorAll(".prompt").forEach((figure) => {
-      figure.querySelectorAll(".pair img").forEach((image) => show(image, tiles[steps[place]][image.dataset.weights][figure.dataset.prompt]));
+      figure.querySelectorAll(".pair img").forEach((image) => show(image, urls[tiles[steps[place]][image.dataset.weights][figure.dataset.prompt]]));
       figure.querySelectorAll(".film span").forEach((one, at) => one.classList.toggle("now", at === place));
     });
   }
 
   function showFilms() {
-    const { steps, tiles, weights } = data.samples;
+    const { steps, tiles, weights, urls } = data.samples;
     document.querySelectorAll(".prompt").forEach((figure) => {
       const film = figure.querySelector(".film");
       film.hidden = !state.films;
@@ -121,7 +123,7 @@
         for (const name of weights) {
           const image = document.createElement("img");
           image.alt = "";
-          show(image, tiles[step][name][figure.dataset.prompt]);
+          show(image, urls[tiles[step][name][figure.dataset.prompt]]);
           one.append(image);
         }
         one.append(document.createTextNode(step.toLocaleString("en")));
@@ -149,14 +151,15 @@
   // The server's page as it is now, in place of this one's main part; sliders stay where they are.
   async function renew() {
     try {
-      const answer = await fetch(location.href, { headers: { "X-Known": renew.known || "" } });
-      if (answer.status === 200) {
+      const chosen = document.querySelector("main input[name=run]:checked"); // somebody is about to compare runs
+      const answer = chosen ? null : await fetch(location.href, { headers: { "If-None-Match": renew.known || "" } });
+      if (answer && answer.status === 200) {
         renew.known = answer.headers.get("ETag") || "";
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const open = [...document.querySelectorAll("details")].map((one) => one.open);
         document.querySelector("main").replaceWith(page.querySelector("main"));
         document.querySelectorAll("details").forEach((one, place) => { one.open = Boolean(open[place]); });
-        begin();
+        if (find("data")) begin();
       }
     } catch (error) { /* the server is gone: what is shown stays */ }
     setTimeout(renew, EVERY);

@@ -17,13 +17,13 @@ def test_every_step_has_raw_and_averaged_pictures_for_each_prompt(tmp_path):
     assert len(urls) == 6 and all(url is not None and url.startswith("data:image/png;base64,") for url in urls)
 
 
-def test_the_room_of_a_page_goes_to_the_ends_first_and_the_rest_is_told(tmp_path, monkeypatch):
+def test_the_room_of_a_page_goes_to_the_ends_first_and_the_rest_is_told(tmp_path):
     run = make_run(tmp_path / "run", samples=False)
     for step in range(0, 90, 10):
         add_samples(run, step, "raw")
     one = sample_strip(run, TileCache())
-    monkeypatch.setattr(sample_tiles, "ROOM", 3 * sum(len(url or "") for url in one.tiles[0]["raw"]) + 20)
-    strip = sample_strip(run, TileCache())
+    room = 3 * sum(len(url or "") for url in one.tiles[0]["raw"]) + 20
+    strip = sample_strip(run, TileCache(), room)
     assert strip.steps == [0, 40, 80] and strip.left_out == ["samples of 6 of 9 steps"]
 
 

@@ -1,0 +1,1 @@
+"""`python -m lun.board`: the pages of all runs below a directory, served live to the browser of this machine."""
