@@ -48,7 +48,7 @@ def lines(folder: Path) -> dict[str, list[str]]:
         "--print-config": (*SD15, "--print-config"),
         "a misspelt setting": (*SD15, "model.params.image_sizee=64", "-t"),
         "a value of the wrong type": (*SD15, "model.params.image_size=wide", "-t"),
-        "a folder that is not there": (*SD15,),
+        "a folder that is not there": (*SD15, "-t"),
         "--check": (*DEMO, "--check"),
         "the plan": DEMO,
         "the demo: one step and its save": step,
