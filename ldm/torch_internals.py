@@ -6,6 +6,7 @@ Each function has a test of what it means, so that a torch in which it means som
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from torch.utils._pytree import tree_leaves
 
 __all__ = ["DataDependentOutputException", "FakeTensorMode", "TorchDispatchMode", "tree_leaves"]
 __all__ += ["unset_fake_temporarily"]
+
+MOST_GRAPHS = 1 << 16
+"""Of one function, far more than a network has."""
 
 
 def tensor_without_memory(kind: type[Tensor], shape: Sequence[int], dtype: torch.dtype) -> Any:
@@ -76,6 +80,38 @@ def leave_out(optimizer: Optimizer, flag: Tensor | None) -> None:
         vars(optimizer).pop("found_inf", None)
     else:
         vars(optimizer)["found_inf"] = flag
+
+
+def keep_every_graph() -> None:
+    """Let `torch.compile` keep as many graphs as there are shapes of blocks, and none for pictures that are square.
+
+    By default it runs the ninth of a function as written, without a word, and what it saw first of equal sides it
+    compiles again for others. Under DDP it would cut graphs where gradients are reduced, for the sake of models that
+    are compiled whole: a block is far smaller than what is reduced at a time.
+    """
+    dynamo: Any = import_module("torch._dynamo.config")
+    dynamo.recompile_limit = dynamo.accumulated_recompile_limit = MOST_GRAPHS
+    dynamo.optimize_ddp = False
+    shapes: Any = import_module("torch.fx.experimental._config")
+    shapes.use_duck_shape = False
+
+
+def keep_activations(budget: float) -> None:
+    """Let what `torch.compile` makes from now on keep this share of activations, 0 to 1, for the backward pass.
+
+    At 0 it computes all of a graph again there, at 1 only what costs no more than reading it. Graphs that were made
+    for another share are forgotten.
+    """
+    functorch: Any = import_module("torch._functorch.config")
+    if budget != functorch.activation_memory_budget:
+        import_module("torch._dynamo").reset()
+    functorch.activation_memory_budget = budget
+
+
+def graphs_compiled() -> int:
+    """How many graphs `torch.compile` has made in this process, those that it forgot included."""
+    counters: Any = import_module("torch._dynamo.utils").counters
+    return int(counters["stats"]["unique_graphs"])
 
 
 def end_workers(batches: Iterator[Any], seconds: float) -> None:

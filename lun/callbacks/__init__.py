@@ -24,6 +24,7 @@ _MODULES = {
     "GradientNorms": "lun.callbacks.numbers.step_numbers",
     "WeightChanges": "lun.callbacks.numbers.step_numbers",
     "SmoothedProgressBar": "lun.callbacks.progress",
+    "CompiledBlocks": "lun.callbacks.compiled_blocks",
     "Throughput": "lun.callbacks.throughput",
 }
 

@@ -5,6 +5,7 @@ A setting that no folder, file or machine could mend is refused here, so that `-
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lightning.pytorch import Callback
@@ -63,8 +64,10 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     model = faults.collect(lambda: _model(config))
     if model is not None:
         faults.collect(lambda: require_sides(model.side_unit(), config["data"]))
-        if execution is not None:
-            faults.collect(lambda: require_master(model, trainer.get("precision")))
+    if model is not None and execution is not None:
+        faults.collect(lambda: require_master(model, trainer.get("precision")))
+        for callback in callbacks or ():
+            faults.collect(partial(_require_run, callback, model, execution, on_cpu))
     faults.raise_all()
     tell_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None
@@ -113,6 +116,13 @@ def _require_variants(variants: int, recipes: Sequence[Recipe]) -> None:
     require_variants(variants, any(varied))
     if None not in varied:  # a set of one's own tells when it is built
         require_effect(variants, [bool(one) for one in varied])
+
+
+def _require_run(callback: Callback, model: TrainedModel, execution: Execution, on_cpu: bool) -> None:
+    """Raise the `Fault` of a callback that has no place in this run."""
+    stands_in = execution.device == "cpu" and not on_cpu  # for a device that is not known here
+    if hasattr(callback, "require_run"):
+        callback.require_run(model, execution.kind, None if stands_in else execution.device)
 
 
 def _model(config: Mapping[str, Any]) -> TrainedModel:

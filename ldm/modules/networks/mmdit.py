@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 from diffusers import SD3Transformer2DModel
+from diffusers.models.attention import JointTransformerBlock
 from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
@@ -33,6 +34,7 @@ class MMDiT(LibraryNetwork):
     """
 
     accepts = "diffusers.SD3Transformer2DModel"
+    repeated_blocks = (JointTransformerBlock,)
     cuts_patches = True
 
     def __init__(

@@ -4,6 +4,8 @@ from typing import Any
 
 import torch
 from diffusers import UNet2DConditionModel
+from diffusers.models.attention import BasicTransformerBlock
+from diffusers.models.resnet import ResnetBlock2D
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
@@ -23,6 +25,7 @@ class UNet(LibraryNetwork):
     """
 
     accepts = "diffusers.UNet2DConditionModel"
+    repeated_blocks = (ResnetBlock2D, BasicTransformerBlock)
 
     def __init__(
         self,

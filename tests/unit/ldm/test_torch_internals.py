@@ -11,8 +11,11 @@ from ldm.torch_internals import (
     apply_to_tensors,
     as_a_plain_tensor,
     can_leave_out,
+    graphs_compiled,
     identity_of,
     ignore_moves,
+    keep_activations,
+    keep_every_graph,
     leave_out,
     scales_inside_its_step,
     set_last_rates,
@@ -133,3 +136,23 @@ def test_a_fused_adam_leaves_out_what_a_flag_on_its_device_says(kind) -> None:
     weight.grad.fill_(1.0)
     optimizer.step()
     assert not weight.equal(before[0])
+
+
+def test_more_graphs_of_a_function_are_kept_than_torch_would() -> None:
+    keep_every_graph()
+    compiled = torch.compile(lambda x: x + 1, dynamic=False, backend="eager")
+    began = graphs_compiled()
+    for _ in range(2):
+        for size in range(2, 12):
+            compiled(torch.ones(size))
+    assert graphs_compiled() - began == 10
+    torch._dynamo.reset()
+
+
+def test_graphs_that_were_made_for_other_activations_are_forgotten() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    began = graphs_compiled()
+    for budget in (1.0, 0.5, 0.5, 1.0):
+        keep_activations(budget)
+        compiled(torch.ones(3))
+    assert graphs_compiled() - began == 3

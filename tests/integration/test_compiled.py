@@ -1,0 +1,95 @@
+"""A run with compiled blocks is the run without them, but for rounding; it goes on either way."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from support.equality import differences, final_state
+from support.runs import newest_run
+from torch import Tensor
+
+import lun.callbacks.compiled_blocks as callback
+from ldm.modules.regional_compilation import compile_blocks
+from ldm.torch_internals import graphs_compiled
+
+Lun = Callable[..., int]
+COMPILED = "lightning.callbacks.compiled_blocks={target: lun.callbacks.CompiledBlocks}"
+WRITTEN = "lightning.callbacks.compiled_blocks=null"
+PARAMS = "lightning.callbacks.compiled_blocks.params"
+RANKS = "lightning.trainer.strategy"
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Blocks become graphs that are run by torch as they are, to the bit, since Inductor takes seconds for each."""
+    monkeypatch.setattr(callback, "compile_blocks", partial(compile_blocks, backend="eager"))
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([COMPILED, f"{RANKS}=fsdp"], "strategy fsdp"),
+        ([COMPILED, f"{RANKS}=deepspeed"], "strategy deepspeed"),
+        ([COMPILED, f"{PARAMS}.activation_memory_budget=1.5"], "from 0 to 1"),
+        ([COMPILED, "model.params.unet_config.target=lun.callbacks.CompiledBlocks"], "repeated_blocks"),
+    ],
+)
+def test_what_compiled_blocks_cannot_do_is_refused_before_anything_is_built(
+    lun: Lun, words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lun("-t", *words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "logs").exists()
+
+
+def test_without_a_compiler_nothing_is_built(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert lun("-t", COMPILED) == 7
+    assert "no-such-compiler" in capsys.readouterr().err
+    assert not (tmp_path / "logs").exists()
+
+
+def both(lun: Lun, logs: Path, starts: list[str], *words: str) -> tuple[Path, Path]:
+    """The runs of as many pairs of steps as written, and of one start after another for each pair."""
+    assert lun("-t", "-n", "written", *until(2 * len(starts)), *words) == 0
+    written = newest_run(logs)
+    assert lun("-t", "-n", "compiled", starts[0], *until(2), *words) == 0
+    run = newest_run(logs)
+    for i, which in enumerate(starts[1:], start=2):
+        assert lun("-r", str(run), "-t", which, *until(2 * i), base=False) == 0
+    return written, run
+
+
+def until(step: int) -> list[str]:
+    """The settings that end a run there, with a constant rate, since a schedule knows where the first start ends."""
+    ends = [f"lightning.trainer.max_steps={step}", "lightning.trainer.val_check_interval=2"]
+    return [*ends, "model.params.scheduler_config=null"]
+
+
+def test_a_run_that_goes_on_without_compiled_blocks_ends_as_one_that_never_had_them(
+    lun: Lun, traced: None, pictures: Path, tmp_path: Path
+) -> None:
+    """Its averages, which are validated every two steps, included."""
+    began = graphs_compiled()
+    validation = f"data.params.validation={{target: lun.data.local.Local, params: {{data_root: {pictures}, size: 8}}}}"
+    written, run = both(lun, tmp_path / "logs", [COMPILED, WRITTEN], validation)
+    compiled = graphs_compiled() - began
+    assert 0 < compiled <= 12  # at most one of each block
+    assert [at for at in differences(final_state(run), final_state(written)) if "config" not in at] == []
+
+
+@pytest.mark.slow
+def test_inductor_computes_the_weights_of_a_run_without_it(lun: Lun, tmp_path: Path) -> None:
+    written, run = both(lun, tmp_path / "logs", [COMPILED, WRITTEN, COMPILED])
+    torch._dynamo.reset()
+    wanted: dict[str, Tensor] = final_state(written)["state_dict"]
+    found: dict[str, Tensor] = final_state(run)["state_dict"]
+    assert list(found) == list(wanted)
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[name], tensor, atol=1e-5, rtol=1e-4, msg=name)
