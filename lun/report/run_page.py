@@ -12,6 +12,7 @@ from ldm.files.replacing import replace_text
 from lun.pages.document import asset, document, fragment
 from lun.report.chart_groups import chart_data, chart_groups
 from lun.report.curves import MetricCurve
+from lun.report.picture_list import keep_thumbnails
 from lun.report.run_facts import RunFacts
 from lun.report.run_state import ways_on
 from lun.report.sample_tiles import TileCache, strip_data
@@ -28,6 +29,8 @@ def write_page(run: Path, cache: TileCache, writing: bool = False) -> Path:
     writing   this process trains the run
     """
     path = run / FILE
+    if writing:
+        keep_thumbnails(run)
     replace_text(path, run_page(RunFacts.of(run, cache, writing)))
     return path
 
