@@ -85,10 +85,11 @@ MEASUREMENTS = (
         "counts",
         "What can be counted of a step without a GPU",
         "counts.py",
-        (SCRIPT, "lun"),
+        (SCRIPT, "lun", "lun, compile"),
         "On a pretended device: operations that compute, each counted as one launch; bytes of new storages; numbers "
-        "that the host waits for. The network has all operations of Stable Diffusion 1.x with 32 channels, in fp32, "
-        "with AdamW as each chooses it on CUDA (`foreach`, fused), without averaged weights.",
+        "that the host waits for, and copies from pageable memory. The network has all operations of Stable Diffusion "
+        "1.x with 32 channels, in fp32, with AdamW as each chooses it on CUDA (`foreach`, fused), without averaged "
+        "weights. Compiled blocks count by the calls in Inductor's code: its own kernels, and those of libraries.",
     ),
     Measurement(
         "overhead",
@@ -232,7 +233,8 @@ GOALS = (
         1 / 1.3,
     ),
     Goal("no more launches than diffusers' script, uncompiled", "counts", "lun", "over the script", 1.0),
-    Goal("no host reads between two logs", "counts", "lun", "host reads", 0),
+    Goal("compiled, a fifth of them", "counts", "lun, compile", "over the script", 0.2),
+    Goal("the host waits for nothing between two logs", "counts", "lun", "waits of the host", 0),
     Goal("the program costs at most 300 us a step, 8 tensors", "overhead", "8 tensors: lun", "", 300),
     Goal("the same, 212 tensors", "overhead", "212 tensors: lun", "", 300),
     Goal("at most 500 us of CPU, 8 tensors", "overhead", "8 tensors: lun", "CPU us", 500),

@@ -1,0 +1,144 @@
+"""How many launches compiled blocks save: those in the code that Inductor writes, against the blocks as written."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import program  # noqa: F401  # puts what is measured on the path
+import torch
+import torch._functorch.config as functorch_config
+from small_model import Recipe
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ldm.diffusion.conditioning import Conditioning
+from ldm.modules.networks.unet import UNet
+
+NO_KERNEL = (
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "detach",
+    "alias",
+    "_unsafe_view",
+)
+CALLS = re.compile(
+    r"^ +(?:\w+ = )?(?:cpp_fused\w*|triton_\w*\.run|extern_kernels\.\w+|torch\.ops\.[\w.]+)\(", re.MULTILINE
+)
+"""Lines of Inductor's Python that launch something: its own kernels, and those of libraries."""
+
+
+def computes(func: Any) -> bool:
+    """Whether an operation of aten launches something."""
+    return not (func.is_view or func._schema.name.removeprefix("aten::") in NO_KERNEL)
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations that compute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += computes(func)
+        return func(*args, **(kwargs or {}))
+
+
+class Written:
+    """A backend of torch.compile: Inductor's, which counts the launches in what it wrote each time that runs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.__name__ = "counted_inductor"
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        from torch._inductor.compile_fx import compile_fx
+
+        return compile_fx(graph, inputs, inner_compile=self._compiled)
+
+    def _compiled(self, graph: torch.fx.GraphModule, inputs: Sequence[Any], **settings: Any) -> Any:
+        from torch._inductor.compile_fx import compile_fx_inner
+
+        made = compile_fx_inner(graph, inputs, **settings)
+        called, launches = made.current_callable, len(CALLS.findall(made.source_code.partition("def call(")[2]))
+
+        def counted(*arguments: Any) -> Any:
+            self.count += launches
+            return called(*arguments)
+
+        made.current_callable = counted
+        return made
+
+
+class One(nn.Module):
+    """A block as a network of its own."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.repeated_blocks = (type(block),)
+        self.block = block
+
+
+def saved(model: Path, recipe: Recipe) -> int:
+    """Launches of a step that compiling the blocks of the UNet in `model` saves.
+
+    One block of each kind is compiled, since launches do not depend on widths, and its kernels do nothing when they are
+    called, since a C++ compiler would take most of the time.
+    """
+    from ldm.modules.compiled_blocks import compile_blocks
+
+    network = UNet(ckpt_path=str(model)).train()
+    kinds: dict[str, list[nn.Module]] = {}
+    given = inputs(network, recipe)
+    for block in given:
+        kinds.setdefault(str([(name, type(part)) for name, part in block.named_modules()]), []).append(block)
+    total = 0
+    without_cache = functorch_config.patch(enable_autograd_cache=False)  # what it holds goes by no backend
+    with without_cache, patch("torch._inductor.async_compile.AsyncCompile.cpp_pybinding", lambda *_: lambda *_: None):
+        for blocks in kinds.values():
+            act = passes(blocks[0], *given[blocks[0]])
+            with Operations() as operations:
+                act()
+            backend = Written()
+            compile_blocks(One(blocks[0]), backend=backend)  # type: ignore[arg-type]  # a backend may be a callable
+            act()
+            backend.count = 0
+            act()
+            total += len(blocks) * (operations.count - backend.count)
+    return total
+
+
+def inputs(network: UNet, recipe: Recipe) -> dict[nn.Module, tuple[Any, Any]]:
+    """What each repeated block of the network gets in a pass: (arguments, keyword arguments)."""
+    given: dict[nn.Module, tuple[Any, Any]] = {}
+
+    def note(block: nn.Module, args: Any, kwargs: Any) -> None:
+        given[block] = tree_map(_leaf, (args, kwargs))
+
+    blocks = [module for module in network.modules() if isinstance(module, network.repeated_blocks)]
+    hooks = [block.register_forward_pre_hook(note, with_kwargs=True) for block in blocks]
+    x = torch.randn(recipe.batch, 4, recipe.size // 8, recipe.size // 8)
+    context = Conditioning(context=torch.randn(recipe.batch, 77, recipe.context))
+    network(x, torch.ones(recipe.batch).long(), context)
+    for hook in hooks:
+        hook.remove()
+    return given
+
+
+def _leaf(one: Any) -> Any:
+    floating = isinstance(one, Tensor) and one.is_floating_point()
+    return one.detach().requires_grad_(one.requires_grad) if floating else one
+
+
+def passes(block: nn.Module, args: Any, kwargs: Any) -> Callable[[], object]:
+    """Forward and backward of a block, and nothing else."""
+    wanted = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor) and one.requires_grad]
+    wanted += list(block.parameters())
+    ones = torch.ones_like(block(*args, **kwargs))
+    return lambda: torch.autograd.grad(block(*args, **kwargs), wanted, ones)
