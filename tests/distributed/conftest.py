@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.ranks import Ranks
 from support.runs import make_pictures
-from support.together import GROUPS, ONE, SAME, STILL, busy, tiny, train
+from support.together import GROUPS, ONE, SAME, STEP_NUMBERS, STILL, busy, tiny, train
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -39,7 +39,7 @@ def plain(ranks: Ranks, pictures: Path, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("plain")
     # Of five pictures one rank validates two batches and the other one.
     words = tiny(pictures, *SAME, *GROUPS, *busy(make_pictures(folder / "validation", 5, seed=1)))
-    assert train(folder / "one", [*words, *ONE]) == 0
+    assert train(folder / "one", [*words, *STEP_NUMBERS, *ONE]) == 0
     assert train(folder / "start", [*tiny(pictures, *SAME, *GROUPS), *ONE, *STILL]) == 0
     return folder, words
 

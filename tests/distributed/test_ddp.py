@@ -1,5 +1,6 @@
 """DDP on two ranks against one process with the same global batch, and with all that a run does beside its steps."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from support.together import (
     MICRO,
     ONE,
     SAME,
+    STEP_NUMBERS,
     STEPS,
     STILL,
     assert_same_snapshots,
@@ -42,7 +44,10 @@ def runs(ranks: Ranks, plain: tuple[Path, list[str]], tmp_path_factory: pytest.T
     """`one` and `start` of `plain`, and `two`: the same on two ranks."""
     folder, words = plain
     two = tmp_path_factory.mktemp("ddp")
-    assert ranks(train, two, [*words, *TWO, "lightning.callbacks.often.params.async_save=true"]) == [0, 0]
+    assert ranks(train, two, [*words, *STEP_NUMBERS, *TWO, "lightning.callbacks.often.params.async_save=true"]) == [
+        0,
+        0,
+    ]
     return {"one": folder / "one", "start": folder / "start", "two": two}
 
 
@@ -81,9 +86,17 @@ def test_a_checkpoint_written_beside_training_holds_what_the_last_one_holds(runs
 def test_losses_are_means_over_both_ranks(runs: dict[str, Path]) -> None:
     two, one = rows(runs["two"]), rows(runs["one"])
     assert [step for step in one if "train/loss" in one[step]] == list(range(1, STEPS + 1))
-    assert {"val/loss_simple", "val/loss_simple_ema"} <= one[2].keys()
+    assert {"val/loss_simple", "val/loss_simple_ema", "val/gap", "train/grad_norm"} <= one[2].keys()
     for step in one:
         assert two[step] == pytest.approx(one[step], rel=1e-4)
+
+
+def test_the_ranks_agree_on_what_is_known_of_each_picture(runs: dict[str, Path]) -> None:
+    two, one = (json.loads((newest_run(runs[run]) / "metrics/pictures.json").read_text()) for run in ("two", "one"))
+    counts = [{(one["path"], one["split"]): one["n"] for one in found["pictures"]} for found in (two, one)]
+    assert counts[0] == counts[1] and len(counts[0]) >= 5
+    stored = [last(runs[run])["callbacks"]["PictureLosses"]["levels"][""] for run in ("two", "one")]
+    assert torch.allclose(*stored, rtol=1e-3)
 
 
 def test_the_ranks_read_each_example_once_and_together_all_of_them(runs: dict[str, Path]) -> None:

@@ -15,6 +15,7 @@ from support.together import (
     MICRO,
     ONE,
     SAME,
+    STEP_NUMBERS,
     STEPS,
     assert_same_snapshots,
     cache_in,
@@ -49,7 +50,7 @@ def runs(ranks: Ranks, plain: tuple[Path, list[str]], tmp_path_factory: pytest.T
     """`one` and `start` of `plain`, and `two`: the same on two ranks in micro-batches of one."""
     folder, words = plain
     two = tmp_path_factory.mktemp("fsdp")
-    assert ranks(train, two, [*words, *SHARDED, *MICRO]) == [0, 0]
+    assert ranks(train, two, [*words, *STEP_NUMBERS, *SHARDED, *MICRO]) == [0, 0]
     return {"one": folder / "one", "start": folder / "start", "two": two}
 
 

@@ -21,8 +21,16 @@ GROUPS = [
 ]
 """Groups of the optimizer with other rates and decays than the rest, and a part that is frozen."""
 ONE = ["data.params.batch_size=4", "lightning.trainer.devices=1", "lightning.trainer.strategy=auto"]
+STEP_NUMBERS = [
+    "lightning.callbacks.gradients={target: lun.callbacks.GradientNorms}",
+    "lightning.callbacks.changes={target: lun.callbacks.WeightChanges}",
+]
+"""What DeepSpeed keeps to itself."""
 STILL = ["lightning.trainer.max_steps=1", "model.base_learning_rate=0.0"]
 MICRO = ["data.params.batch_size=1", "lightning.trainer.accumulate_grad_batches=2"]
+
+TOLD = ("train/", "val/", "grad_norm/", "update_ratio/", "moved/")
+"""What is the same on any number of ranks."""
 
 
 def until(step: int) -> str:
@@ -85,7 +93,7 @@ def rows(logs: Path) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = {}
     for line in (newest_run(logs) / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
-        found.setdefault(row["step"], {}).update({k: v for k, v in row.items() if k.startswith(("train/", "val/"))})
+        found.setdefault(row["step"], {}).update({k: v for k, v in row.items() if k.startswith(TOLD)})
     return found
 
 
@@ -104,6 +112,10 @@ def busy(validation: Path) -> list[str]:
         "callbacks.best": "{target: lun.callbacks.Checkpoint, params: {filename: 'best-{step}', "
         "monitor: val/loss_simple_ema, dirpath: checkpoints/monitor}}",
         "callbacks.snapshots": "{target: lun.callbacks.EmaSnapshots, params: {count: 2}}",
+        "callbacks.by_level": "{target: lun.callbacks.LossByNoiseLevel}",
+        "callbacks.by_tag": "{target: lun.callbacks.LossByTag, params: {tags: [red]}}",
+        "callbacks.by_picture": "{target: lun.callbacks.PictureLosses, params: {compare: 0}}",
+        "callbacks.gap": "{target: lun.callbacks.HeldOutGap}",
         "callbacks.slots": "{target: support.slots.RecordSlots}",
         "trainer.val_check_interval": "2",
     }

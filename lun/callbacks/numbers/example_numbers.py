@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor, distributed
 
 from ldm.errors import Fault
 from ldm.models.example_losses import Column, Rows
@@ -67,7 +68,7 @@ def tell_all(trainer: Any, pl_module: Any, phase: str) -> None:
     """Read the rows of a phase, tell them to each `ExampleNumbers` of a trainer, and log what these say. Collective."""
     rows = pl_module.examples.take(phase, pl_module.objective.path)
     if trainer.world_size > 1:
-        rows = of_all_ranks(rows, trainer.strategy.all_gather, trainer.strategy.reduce, pl_module.device)
+        rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)
     if not len(rows["loss"]):
         return
     step, told = step_of(pl_module), dict[str, float]()
@@ -79,7 +80,9 @@ def tell_all(trainer: Any, pl_module: Any, phase: str) -> None:
             logger.log_metrics(told, step)
 
 
-def of_all_ranks(rows: Rows, gather: Callable[[Any], Any], reduce: Callable[..., Any], device: torch.device) -> Rows:
+def of_all_ranks(
+    rows: Rows, gather: Callable[[Tensor], Tensor], reduce: Callable[..., Any], device: torch.device
+) -> Rows:
     """The rows of all ranks, in the order of these; a rank may have more than another. Collective.
 
     gather  (m, c) of each rank to (ranks, m, c)
@@ -89,8 +92,15 @@ def of_all_ranks(rows: Rows, gather: Callable[[Any], Any], reduce: Callable[...,
     padded = torch.full((length, table.shape[1] + 1), -1.0, dtype=torch.float64)
     padded[: len(table), :-1], padded[: len(table), -1] = table, 1.0
     every = gather(padded.to(device)).cpu().reshape(-1, padded.shape[1])
-    every = every[every[:, -1] > 0].numpy()
-    return dict(zip(rows, every.T[:-1].copy(), strict=True))
+    columns = every[every[:, -1] > 0].T.contiguous().numpy()
+    return dict(zip(rows, columns[:-1], strict=True))
+
+
+def gathered(table: Tensor) -> Tensor:
+    """(m, c) of each rank as (ranks, m, c). Collective."""
+    tables = [torch.empty_like(table) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(tables, table)
+    return torch.stack(tables)
 
 
 def require_logs(callback: Callback, trainer: Any) -> None:

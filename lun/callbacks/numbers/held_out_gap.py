@@ -15,7 +15,7 @@ from ldm.diffusion.number_limits import FROM_ONE, require_limits
 from ldm.models.diffusion.picture_size import pixels_of_sides
 from ldm.models.example_losses import Column, Rows
 from ldm.models.pixels import on_device
-from lun.callbacks.numbers.example_numbers import ExampleNumbers, of_all_ranks
+from lun.callbacks.numbers.example_numbers import ExampleNumbers, gathered, of_all_ranks
 from lun.checkpoints.manifest import Manifest
 from lun.data.order.law import Key, Size
 from lun.loop.contract import data_of
@@ -73,7 +73,7 @@ class HeldOutGap(ExampleNumbers):
             losses = torch.cat([losses for _, losses in twins]).double().cpu().numpy()
             rows = {"slot": slots[slots >= 0], "loss": losses[slots >= 0]}
             if trainer.world_size > 1:
-                rows = of_all_ranks(rows, trainer.strategy.all_gather, trainer.strategy.reduce, pl_module.device)
+                rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)
             self._of_trained = rows
 
     def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
