@@ -199,6 +199,14 @@ MEASUREMENTS = (
         "Full fine-tune of SD 1.x at 512 pixels, batch 4, pictures encoded at each step, random weights.",
         kind="gpu",
     ),
+    Measurement(
+        "numbers_cost",
+        "What further numbers cost a step",
+        "numbers_cost.py",
+        ("the demo's step", "all numbers"),
+        "CPU time of a step of the demo (batch 32, encoded online), and of what `configs/options/numbers.yaml` adds, "
+        "counted within its own code while it trains; a log every 50 steps, one thread.",
+    ),
 )
 
 GOALS = (
@@ -250,6 +258,7 @@ GOALS = (
             ("SDXL, 1024 pixels, cached, batch 8", 22),
         )
     ),
+    Goal("further numbers cost at most 2 % of the demo's step", "numbers_cost", "all numbers", "share", 0.02),
 )
 
 NAMED = {measurement.name: measurement for measurement in MEASUREMENTS}

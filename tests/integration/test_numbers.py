@@ -1,4 +1,4 @@
-"""All numbers of `configs/options/numbers.yaml` in one run: they arrive, and change no bit of it."""
+"""All numbers of `configs/options/numbers.yaml` in one run: they arrive, go on after a resume, and change no bit."""
 
 import json
 from collections.abc import Callable
@@ -26,17 +26,18 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
 @pytest.fixture
 def words(pictures: Path) -> list[str]:
     held = VALIDATION.replace("???", str(pictures))
-    every = ["lightning.trainer.max_steps=6", "lightning.trainer.log_every_n_steps=2"]
-    return [held, *every, "lightning.trainer.val_check_interval=3", "data.params.train.params.flip_p=0.0"]
+    often = ["lightning.trainer.log_every_n_steps=2", "lightning.trainer.val_check_interval=3"]
+    return [held, *often, "data.params.train.params.flip_p=0.0", "model.params.scheduler_config.params.total_steps=6"]
 
 
-def test_with_all_numbers_on_weights_and_averages_are_those_of_a_run_without(
+def test_with_all_numbers_on_and_a_resume_weights_and_averages_are_those_of_a_run_without(
     lun: Lun, tmp_path: Path, words: list[str]
 ) -> None:
-    assert lun(*words, "-t", "-n", "off") == 0
+    assert lun(*words, "lightning.trainer.max_steps=6", "-t", "-n", "off") == 0
     off = newest_run(tmp_path / "logs")
-    assert lun("--base", ALL, *words, "-t", "-n", "on") == 0
+    assert lun("--base", ALL, *words, "lightning.trainer.max_steps=3", "-t", "-n", "on") == 0
     on = newest_run(tmp_path / "logs")
+    assert lun("-r", str(on), "lightning.trainer.max_steps=6", "-t", base=False) == 0
     assert differences(final_state(off), final_state(on)) == []
     rows = rows_of(on)
     names = {name for row in rows for name in row}
@@ -58,7 +59,7 @@ def require_means(rows: list[dict[str, Any]]) -> None:
     whole = {row["step"]: row["val/loss_simple"] for row in rows if "val/loss_simple" in row}
     sized = {row["step"]: row["val/loss_by_size/8x8"] for row in rows if "val/loss_by_size/8x8" in row}
     assert sized == pytest.approx(whole, rel=1e-5) and len(whole) == 2
-    assert [row["step"] for row in rows if "train/loss_by_size/8x8" in row] == [2, 4, 6]
+    assert [row["step"] for row in rows if "train/loss_by_size/8x8" in row] == [2, 3, 4, 6]
 
 
 def red_and_blue(root: Path, count: int, wrong: int) -> Path:
