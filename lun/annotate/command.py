@@ -18,6 +18,7 @@ from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_spl
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.data.index.missing_folder import require_folder
 
 if TYPE_CHECKING:
     from lun.annotate.annotated_folder import AnnotatedFolder
@@ -78,6 +79,7 @@ def _annotate(asked: argparse.Namespace) -> int:
     if asked.batch < 1:
         raise Fault("CLI03", f"--batch cannot be {asked.batch}", why="it takes a number above 0")
     recipe = recipe_of(asked, f"{COMMAND} --with {quoted(asked.annotator)}", "annotate")
+    require_folder(recipe, recipe_split(asked))
     # torch and transformers, which take seconds; whatever is wrong with the words alone was told before
     from lun.annotate.annotated_folder import AnnotatedFolder
     from lun.annotate.annotating import Annotating

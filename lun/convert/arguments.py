@@ -62,6 +62,8 @@ SWITCHES: Mapping[str, tuple[str, bool]] = {
     "--help": ("help", True),
     "-h": ("help", True),
 }
+VAE_ALONE = "only"
+"""What `--vae` takes in the place of a file."""
 ENDINGS = {".safetensors": "safetensors", ".ckpt": "ckpt", ".pt": "ckpt"}
 
 

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from ldm.files.weights_path import path_of_weights
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
 from lun.console.fault_flags import with_flags
-from lun.convert.arguments import USAGE, ConvertArguments, parse, refuse_adapters_own, refuse_whole, require_folder
+from lun.convert.arguments import (
+    USAGE,
+    VAE_ALONE,
+    ConvertArguments,
+    parse,
+    refuse_adapters_own,
+    refuse_whole,
+    require_folder,
+)
 
 if TYPE_CHECKING:
     from ldm.convert.model import Model
@@ -33,6 +42,8 @@ def _start(arguments: ConvertArguments) -> int:
     if arguments.help:
         print(USAGE, end="")
         return 0
+    console.configure(None)
+    _require_files(arguments)
     # Imports torch, which takes seconds; everything above has answered by then.
     from ldm.convert.model_files import export, remarks, require_apart, require_free
     from ldm.files.sniff import readable_size
@@ -42,7 +53,6 @@ def _start(arguments: ConvertArguments) -> int:
     from lun.convert.adapter_writing import write_adapters, write_extracted
     from lun.convert.vae_parts import with_vae
 
-    console.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
     require_apart(Path(arguments.source), arguments.out)
     file = adapter_content(arguments.source)
@@ -71,6 +81,14 @@ def _start(arguments: ConvertArguments) -> int:
     for line in remarks(model, wish.to):
         log.info("note     %s", with_flags(line))
     return 0
+
+
+def _require_files(arguments: ConvertArguments) -> None:
+    """Raise `Fault` MOD01 for weights that are not there; behind a file of adapters may stand its strength."""
+    if not Path(arguments.source.rpartition(":")[0] or arguments.source).is_file():
+        path_of_weights(arguments.source)
+    if arguments.vae not in (None, VAE_ALONE):
+        path_of_weights(arguments.vae)
 
 
 def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> tuple[Model, str]:

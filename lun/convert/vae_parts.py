@@ -7,6 +7,7 @@ from dataclasses import replace
 from ldm.convert.model import Model
 from ldm.errors import Fault
 from ldm.keys.split_checkpoint import FIRST_STAGE
+from lun.convert.arguments import VAE_ALONE
 from lun.weights.opening import open_model
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ def with_vae(model: Model, vae: str | None, trust_pickle: bool) -> Model:
     """
     if vae is None:
         return model
-    if vae == "only":
+    if vae == VAE_ALONE:
         if not model.first_stage:
             raise Fault("MOD03", f"{model.source} holds no VAE", why=f"it holds: {', '.join(model.parts)}")
         return _vae_of(model)

@@ -17,6 +17,7 @@ from lun.cli.user_code import admit_user_code
 from lun.console import fault_report
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.data.index.missing_folder import require_folder
 from lun.inspect.given import Given, has_split, read_given
 from lun.run_dir.claim import claim_folder, writing_into
 
@@ -154,6 +155,10 @@ def _folder(output: str | None, source: str, sets: Sequence[str]) -> Path:
 
 def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
     """The data set, where it can be looked at, and what training would refuse it for."""
+    try:
+        require_folder(given.recipe, given.place)
+    except Fault as fault:
+        raise _of_this_command(fault) from fault
     # This brings torch and Pillow along; whatever is wrong with the command line was reported before.
     from lun.data.index.missing_data import Unusable
 

@@ -38,13 +38,17 @@ class Given:
         """What a person calls the data set: the name of its set, its folder, else its class."""
         return self.set_name or self.folder or str(self.recipe["target"]).rpartition(".")[2]
 
+    @property
+    def place(self) -> str:
+        """The setting below `data.params` that holds it."""
+        return f"{self.split}.sets.{self.set_name}" if self.set_name else self.split
+
     def build(self) -> DatasetView:
         """The data set; whatever `Fault` training would meet."""
         from lun.data.building import build_dataset
         from lun.inspect.view import DatasetView
 
-        split = f"{self.split}.sets.{self.set_name}" if self.set_name else self.split
-        return DatasetView(build_dataset(self.recipe, split))
+        return DatasetView(build_dataset(self.recipe, self.place))
 
     def sets(self) -> list[Given]:
         """One for each of several sets, else this one alone."""

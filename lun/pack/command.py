@@ -16,6 +16,7 @@ from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_spl
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.data.index.missing_folder import require_folder
 
 if TYPE_CHECKING:
     from lun.data.packs.set_file import SetFacts
@@ -58,6 +59,7 @@ def _pack(asked: argparse.Namespace) -> int:
     if asked.output is None:
         raise Fault("CLI03", "nothing says where the set goes", where="-o", fix="-o DIR")
     recipe = recipe_of(asked, "python -m lun.pack", "pack")
+    require_folder(recipe, recipe_split(asked))
     from lun.data.packs.packing import PackSettings
 
     settings = PackSettings(int(asked.shard_mb * (1 << 20)), asked.order, asked.max_side)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lun.console import log
 from lun.console.ending import reported
 from lun.posthoc_ema.arguments import parse
+from lun.posthoc_ema.snapshot_files import snapshot_files
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +31,8 @@ def _act(words: list[str]) -> int:
 
 
 def _command(arguments: argparse.Namespace) -> None:
+    if arguments.command in ("inspect", "reconstruct"):
+        snapshot_files(arguments.run)
     from lun.posthoc_ema import comparing, inspecting, reconstructing  # torch, which takes seconds
 
     {

@@ -7,8 +7,8 @@ from ldm.ema.posthoc import PowerProfile
 from ldm.errors import Fault
 from ldm.files.digest import sha256
 from ldm.files.ema_snapshot import Snapshot, TensorFile
+from lun.posthoc_ema.snapshot_files import snapshot_files
 
-FOLDER = "ema-snapshots"
 BASE = "base.safetensors"
 
 
@@ -22,16 +22,7 @@ class Library:
     @classmethod
     def open(cls, run: str) -> "Library":
         """`run` is a run directory or its folder of snapshots. `Fault` MOD01 if there are none."""
-        root = Path(run)
-        folder = root / FOLDER if (root / FOLDER).is_dir() else root
-        files = sorted(folder.glob("*-????????*.safetensors"))
-        if not files:
-            raise Fault(
-                "MOD01",
-                f"{run} has no snapshots of an EMA",
-                why=f"no files in {root / FOLDER}",
-                fix="train with --base ... configs/options/ema-power.yaml",
-            )
+        folder, files = snapshot_files(run)
         snapshots = _of_one_line([Snapshot(file) for file in files])
         return cls(folder, tuple(sorted(snapshots, key=lambda one: (one.about.last_update, one.about.sigma_rel))))
 

@@ -1,10 +1,14 @@
 """The model of a run: built from its configuration, without weights, for whoever asks."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from ldm.models.base import TrainedModel
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from ldm.util import instantiate_from_config
+
+if TYPE_CHECKING:
+    from ldm.models.base import TrainedModel
 
 
 def build_model(config: Mapping[str, Any], **params: Any) -> TrainedModel:

@@ -1,24 +1,24 @@
 """The command: fill the caches that a training with the same words would use, without training."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ldm.models.diffusion.initial_weights import start_networks
 from ldm.util import instantiate_from_config
 from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log
 from lun.console.ending import reported
-from lun.data.cache.cache_settings import Cache
-from lun.data.cache.latents.encoder import LatentEncoder
-from lun.data.cache.shards.filling import Share
-from lun.data.cache.text.encoder import TextEncoder
 from lun.run.build_model import build_model
-from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER, require_first_stage, require_lasting_captions
+from lun.run.required_files import require_pictures
 from lun.run.settings import read_settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lun.data.cache.cache_settings import Cache
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -32,6 +32,16 @@ def _fill(words: list[str]) -> int:
     log.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
     config = read_settings(arguments, None).config
+    require_pictures(config["data"])
+    # Imports torch, which takes seconds; everything above has answered by then.
+    import torch
+
+    from lun.data.cache.cache_settings import Cache
+    from lun.data.cache.latents.encoder import LatentEncoder
+    from lun.data.cache.shards.filling import Share
+    from lun.data.cache.text.encoder import TextEncoder
+    from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER
+
     data = instantiate_from_config(config["data"])
     cache = data.cache = data.cache or Cache()
     data.setup("fit")
@@ -44,11 +54,14 @@ def _fill(words: list[str]) -> int:
     return 0
 
 
-def frozen_networks(config: Mapping[str, Any], cache: Cache) -> dict[str, torch.nn.Module]:
+def frozen_networks(config: Mapping[str, Any], cache: Cache) -> dict[str, nn.Module]:
     """The first stage of `config`, and the text encoder unless that is trained or left out, with their weights.
 
     Raises `Fault` CFG08 for a model of pixels, and for captions that a trained text encoder reads.
     """
+    from ldm.models.diffusion.initial_weights import start_networks
+    from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER, require_first_stage, require_lasting_captions
+
     model: Any = build_model(config)
     require_first_stage(model)
     require_lasting_captions(model, cache)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from ldm.files.weights_path import path_of_weights
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
@@ -46,6 +47,7 @@ def _start(words: list[str]) -> int:
         read_prompts(Path(asked.file)) if asked.file else []
     )
     encoders, folder = text_encoders(asked.text_encoder), _folder(asked)
+    path_of_weights(asked.source)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.applied_embeddings import AppliedEmbedding, apply_embeddings
     from lun.sample.drawing import place

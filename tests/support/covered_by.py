@@ -195,6 +195,7 @@ COVERED_BY = {
     "lun.posthoc_ema.library": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.reconstructing": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.reconstruction": "tests/unit/lun/posthoc_ema/test_command.py",
+    "lun.posthoc_ema.snapshot_files": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.posthoc_ema.sweeping": "tests/unit/lun/posthoc_ema/test_command.py",
     "lun.data.images.difference_hash": "tests/unit/lun/inspect/test_looks.py",
     "lun.report.attempts": "tests/unit/lun/report/test_run_page.py",

@@ -38,6 +38,14 @@ MISSING = {
     ("-b", "sd15", "--data_root", "lun", "--init-from", "no-such.safetensors", "-t"): 4,
     ("-b", "sd15", "--data_root", "lun", "model.params.first_stage_config.params.ckpt_path=no-such.ckpt", "-t"): 4,
     ("-r", "no-such-run", "-t"): 2,
+    ("-m", "lun.convert.command", "no-such.ckpt", "out.safetensors", "--to", "ldm"): 4,
+    ("-m", "lun.convert.command", "main.py", "out.safetensors", "--to", "ldm", "--vae", "no-such.ckpt"): 4,
+    ("-m", "lun.sample.command", "no-such.ckpt", "a cat"): 4,
+    ("-m", "lun.inspect.command", "no-such-folder"): 3,
+    ("-m", "lun.pack.command", "no-such-folder", "-o", "out"): 3,
+    ("-m", "lun.annotate.command", "no-such-folder", "--with", "caption", "--model", "lun"): 3,
+    ("-m", "lun.posthoc_ema.command", "reconstruct", "no-such-run", "--width", "0.1"): 4,
+    ("-m", "lun.run.caches_alone", "-b", "sd15", "--data_root", "no-such-folder"): 3,
 }
 """What names a file or folder that is not there, and the exit code."""
 LINES = (*LINES, *MISSING)
@@ -51,10 +59,14 @@ UNUSED = (
 )
 """What no plan needs, and no step of a run that names none of it."""
 CHILD = """
-import json, sys
-from lun.trainer import run
+import importlib, json, sys
+def run(line):
+    module, words = (line[1], line[2:]) if line[0] == "-m" else ("lun.trainer", line)
+    return importlib.import_module(module).run(words)
 lines, heavy, unused, more = json.loads(sys.argv[1])
 answers = [(run(line), [name for name in heavy if name in sys.modules]) for line in lines]
+for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in unused))]:
+    del sys.modules[name]  # of a command that was started above
 answers += [(run(line), [name for name in unused if name in sys.modules]) for line in more]
 print("answers", json.dumps(answers))
 """

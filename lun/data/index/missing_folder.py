@@ -2,13 +2,38 @@
 
 import difflib
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.data.index.listing import Listing, listing
 
+READER = "lun.data.local.Local"
+"""What reads a folder; other data sets say themselves what they miss."""
 _SHOWN = 6
+
+
+def require_folder(recipe: Mapping[str, Any], split: str) -> None:
+    """Raise what building the dataset of `recipe` would, a `Fault` DAT01, where the folder that it reads is not there.
+
+    split  the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
+    """
+    if recipe.get("target") != READER:
+        return
+    try:
+        check_folder(Path(recipe["params"]["data_root"]).expanduser())
+    except Fault as fault:
+        of_split(fault, split)
+        raise
+
+
+def named_recipes(split: str, one: Mapping[str, Any] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A dataset's recipe, or those of several sets, by the settings that hold them; none for what is switched off."""
+    sets = one.get("sets") if one else None
+    named = {split: one} if sets is None else {f"{split}.sets.{name}": each for name, each in sets.items()}
+    yield from ((name, recipe) for name, recipe in named.items() if recipe is not None)
 
 
 def check_folder(root: Path) -> None:
