@@ -183,7 +183,7 @@ def pictures(root: Path, count: int) -> list[Row]:
         quality = 10 * np.log10(4 / np.square(difference).mean())
         name = f"JPEG of {width} x {height} to 512"
         rows.append(Row(f"{name}: plain", 1e6 * plain, "CPU us", {"speed-up": 1.0}))
-        rows.append(Row(f"{name}: lun", 1e6 * ours, "CPU us", {"speed-up": plain / ours, "PSNR, dB": quality}))
+        rows.append(Row(f"{name}: lun", 1e6 * ours, "CPU us", {"speed-up": plain / ours, "PSNR, dB": float(quality)}))
     return rows
 
 

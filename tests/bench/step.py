@@ -48,7 +48,7 @@ def measure(recipe: Recipe, turns: int, steps: int) -> list[Row]:
         plain = {SCRIPT: field.script().begin().step, FOREACH: field.script(foreach_ema=True).begin().step}
         taken = beside(field.words, plain, turns, steps)
         if (ROOT / "configs/options/compile.yaml").is_file():
-            words = [*field.words, "--base", str(field.file), "compile"]
+            words = [*field.words, "--base", "compile"]
             others = {FOREACH: plain[FOREACH], INDUCTOR: field.script(foreach_ema=True).begin(compiled=True).step}
             compiled = beside(words, others, turns, steps)
             scale = taken[FOREACH] / compiled[FOREACH]  # both runs had this one

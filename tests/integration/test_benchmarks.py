@@ -94,7 +94,9 @@ def test_data_is_measured_at_the_smallest_size(bench: Import, tmp_path: Path, mo
     assert small.name == "40 pictures" and large.beside["us an example"] > 0
     scan.make_board(tmp_path / "board", 200)
     rows = [*scan.scan(tmp_path / "board", 200), *scan.pictures(tmp_path, 1)]
-    assert tuple(row.name for row in rows) == bench("measurements").NAMED["scan"].rows
+    bench("report").present("scan", rows, tmp_path / "scan.json")
+    told = json.loads((tmp_path / "scan.json").read_text())["rows"]
+    assert tuple(row["name"] for row in told) == bench("measurements").NAMED["scan"].rows
 
 
 def test_averages_are_measured_at_the_smallest_size(bench: Import) -> None:
