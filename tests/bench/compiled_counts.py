@@ -91,7 +91,7 @@ def saved(model: Path, recipe: Recipe) -> int:
     One block of each kind is compiled, since launches do not depend on widths, and its kernels do nothing when they are
     called, since a C++ compiler would take most of the time.
     """
-    from ldm.modules.compiled_blocks import compile_blocks
+    from ldm.modules.regional_compilation import compile_blocks
 
     network = UNet(ckpt_path=str(model)).train()
     kinds: dict[str, list[nn.Module]] = {}

@@ -40,7 +40,11 @@ def take(measurement: Measurement, program: Path, folder: Path, label: str) -> T
         return None
     print(f"{measurement.name} ({label}): {perf_counter() - began:.0f} s", flush=True)
     found: Told = json.loads(file.read_text())
-    strange = {row["name"] for row in found["rows"]} - set(measurement.rows)
+    given = {row["name"] for row in found["rows"]}
+    for row in measurement.rows:
+        if row not in given:
+            print(f"{measurement.name} ({label}): no row '{row}'", file=sys.stderr, flush=True)
+    strange = given - set(measurement.rows)
     if strange:
         raise SystemExit(f"{measurement.script} gave rows that measurements.py does not list: {sorted(strange)}")
     return found

@@ -114,6 +114,13 @@ def test_every_start_and_every_strategy_is_a_row(bench: Import, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_compiled_blocks_launch_less(bench: Import, tmp_path: Path) -> None:
+    recipe = bench("small_model").Recipe(width=32, size=64, batch=2, context=32)
+    model = bench("small_model").write_model(tmp_path, recipe)
+    assert 300 < bench("compiled_counts").saved(model, recipe) < 1000
+
+
+@pytest.mark.slow
 def test_the_loop_the_loader_and_the_ranks_are_measured_at_the_smallest_size(bench: Import, tmp_path: Path) -> None:
     named = bench("measurements").NAMED
     file = tmp_path / "pictures.json"
