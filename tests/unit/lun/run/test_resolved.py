@@ -53,8 +53,8 @@ def test_the_model_is_told_what_was_settled() -> None:
     assert context.learning_rate == pytest.approx(1e-5 * 24)
 
 
-@pytest.mark.parametrize(("device", "fused"), [("cpu", False), ("cuda", True)])
-def test_the_default_optimizer_is_fused_on_cuda(device: str, fused: bool) -> None:
+@pytest.mark.parametrize(("device", "fused"), [("mps", False), ("cpu", True), ("cuda", True)])
+def test_the_default_optimizer_is_fused_where_it_can_be(device: str, fused: bool) -> None:
     execution = replace(EXECUTION, device=device)
     settled = resolve(CONFIG, execution, window_of(execution, batch_size=4), Length(900, 100), seed=7)
     assert settled.context(resumed=False).fused is fused
