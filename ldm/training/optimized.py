@@ -12,7 +12,14 @@ from ldm.errors import Fault
 from ldm.position import Position
 from ldm.training.adapters import adapter_rules
 from ldm.training.groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings
-from ldm.training.optimizer_settings import Settings, apply_changes, keep_kernels, require_same_kind, settings_of
+from ldm.training.optimizer_settings import (
+    Settings,
+    apply_changes,
+    keep_kernels,
+    require_same_kind,
+    settings_of,
+    without_gaps,
+)
 from ldm.training.quantised import mark, quantisation_of
 from ldm.training.rules import WHERE, Rule
 from ldm.training.schedule import schedule_for, set_rates
@@ -127,7 +134,9 @@ class OptimizedModel(LightningModule):
         rule that it does not have.
         """
         given = [group.for_optimizer(self.learning_rate) for group in groups]
-        kernel = {"fused": True} if self.fused else {}
+        kernel = (
+            {"fused": True} if self.fused and without_gaps(one for group in groups for one in group.parameters) else {}
+        )
         optimizer = instantiate_from_config(self.optimizer_config, given, lr=self.learning_rate, **kernel)
         keep_kernels(optimizer)
         require_settings([one.settings for one in groups], optimizer.defaults, self.optimizer_config["target"])

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
@@ -44,6 +46,14 @@ def keep_kernels(optimizer: Optimizer) -> None:
         return stored | {"param_groups": [*groups, *stored["param_groups"][len(groups) :]]}
 
     optimizer.register_load_state_dict_pre_hook(keep)
+
+
+def without_gaps(weights: Iterable[Tensor]) -> bool:
+    """Whether weights of any shape fill their memory, as a part of a larger tensor need not.
+
+    Fused kernels go through memory from end to end; on the CPU they do not look whether that is a tensor's.
+    """
+    return all(one.is_contiguous() or torch.empty_like(one, device="meta").stride() == one.stride() for one in weights)
 
 
 def require_same_kind(stored: Sequence[Settings], now: Sequence[Settings]) -> None:

@@ -180,7 +180,7 @@ class Divergence(Callback):
     def _guard(self, trainer: Trainer, pl_module: LightningModule, numbers: Tensor) -> None:
         """Let the device leave out the step that comes now if it is bad, and report the one before."""
         assert self._guarded is not None
-        bad = numbers.isfinite().all().logical_not().float()
+        bad = (numbers - numbers).sum().isnan().float()  # what is not finite less itself is NaN
         if trainer.world_size > 1:
             distributed.all_reduce(bad, distributed.ReduceOp.MAX)
         leave_out(self._guarded, bad)

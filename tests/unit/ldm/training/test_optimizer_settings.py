@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
-from ldm.training.optimizer_settings import apply_changes, require_same_kind, settings_of
+from ldm.training.optimizer_settings import apply_changes, require_same_kind, settings_of, without_gaps
 
 
 def adamw(**settings) -> torch.optim.AdamW:
@@ -55,3 +55,17 @@ def test_states_that_would_go_to_other_parameters_of_as_many_are_refused():
     renamed = settings_of(torch.optim.AdamW(before), {id(one): "unet.a", id(two): "unet.b"})
     require_same_kind([stored], [renamed])
     require_same_kind([{name: value for name, value in stored.items() if name != "names"}], [now])
+
+
+@pytest.mark.parametrize(
+    ("weight", "fills"),
+    [
+        (torch.ones(4, 3), True),
+        (torch.ones(4, 3).T, True),
+        (torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last), True),
+        (torch.ones(4, 3)[:, :2], False),
+        (torch.ones(3, 1).expand(3, 2), False),
+    ],
+)
+def test_weights_with_gaps_in_their_memory_are_told_from_others(weight, fills):
+    assert without_gaps([torch.ones(2), weight]) is fills
