@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.queues import Queue
 from typing import Any
@@ -111,7 +111,7 @@ class Loader(DataLoader[Batch]):
         context = self.multiprocessing_context or torch.multiprocessing.get_context()
         parent = 0 if context.get_start_method() == "forkserver" else os.getpid()
         self.worker_init_fn = partial(guard_worker, parent=parent)
-        self.rejected = rejected
+        self.examples, self.another, self.rejected = examples, another, rejected
 
     def _unpack(self, packed: Packed | Fault) -> Batch:
         if isinstance(packed, Fault):
@@ -121,9 +121,13 @@ class Loader(DataLoader[Batch]):
             self.rejected(rejections)
         return batch
 
-    def read(self, keys: list[Key]) -> Batch:
-        """The batch of these keys, read at once and in this process."""
-        return self._unpack(_pack(self.dataset.__getitems__(keys)))  # type: ignore[attr-defined]
+    def once(self, batches: Sequence[list[Key]]) -> Iterator[Batch]:
+        """The batches of these keys, read as others are: by a worker where there are some, and in this process else."""
+        settings: dict[str, Any] = {"num_workers": min(1, self.num_workers), "pin_memory": self.pin_memory}
+        if self.num_workers:
+            settings["multiprocessing_context"] = self.multiprocessing_context
+        few: Any = batches
+        return iter(Loader(self.examples, few, self.another, self.rejected, **settings))
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         return map(self._unpack, with_lost_workers_named(super().__iter__(), self.persistent_workers))

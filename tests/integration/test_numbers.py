@@ -101,7 +101,10 @@ def test_a_planted_mislabelled_picture_is_first_among_those_that_stand_out(
     assert "007.png" in capsys.readouterr().out.split("stand out")[1]
 
 
-@pytest.mark.parametrize("data", [[], ["data.params.buckets={resolutions: [8], step: 4}", "data.params.cache=true"]])
+@pytest.mark.parametrize(
+    "data",
+    [["data.params.num_workers=1"], ["data.params.buckets={resolutions: [8], step: 4}", "data.params.cache=true"]],
+)
 def test_a_picture_that_is_held_out_and_trained_on_has_no_gap(lun: Lun, tmp_path: Path, data: list[str]) -> None:
     one = make_pictures(tmp_path / "one", 1)
     words = [

@@ -1,9 +1,9 @@
 """How much better a run does on what it trains on than on pictures held out, at the same noise; and for how long."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from lun.loop.contract import data_of
 
 log = logging.getLogger(__name__)
 
+Batch = Mapping[str, Any]
 OF_A_SET = ("kind", "timesteps", "weight")
 """What training says of an example that would change its noise level or its target."""
 
@@ -47,7 +48,7 @@ class HeldOutGap(ExampleNumbers):
         self.pictures = pictures
         self.patience = patience
         self.course = HeldOutLosses()
-        self._twins: list[tuple[list[int], Tensor]] = []
+        self._met: list[Met] = []
         self._of_trained: Rows = {}
 
     def columns(self) -> Mapping[str, Column]:
@@ -63,14 +64,15 @@ class HeldOutGap(ExampleNumbers):
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if not trainer.sanity_checking and batch_idx * data_of(trainer).batch_size < self.pictures:
-            self._twins.append((batch["slot"].tolist(), losses_of_trained(trainer, pl_module, batch)))
+            self._met.append(Met.of(trainer, pl_module, batch))
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        twins, self._twins = self._twins, []
+        """Before the averaged weights take the place of the raw ones."""
+        met, self._met = self._met, []
         self._averaged = pl_module.model_ema is not None
-        if twins:
-            slots = np.array([slot for own, _ in twins for slot in own], np.float64)
-            losses = torch.cat([losses for _, losses in twins]).double().cpu().numpy()
+        if met:
+            slots = np.array([slot for one in met for slot in one.slots], np.float64)
+            losses = torch.cat([*losses_of_trained(trainer, pl_module, met)]).double().cpu().numpy()
             rows = {"slot": slots[slots >= 0], "loss": losses[slots >= 0]}
             if trainer.world_size > 1:
                 rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)
@@ -127,26 +129,49 @@ class HeldOutLosses:
         return self.risen
 
 
-@torch.no_grad()
-def losses_of_trained(trainer: Any, model: Any, batch: Mapping[str, Any]) -> Tensor:
-    """Losses (b,) of training pictures at the noise of a batch for validation; NaN where none is read at its size."""
-    size = _size(trainer, model, batch)
-    examples = _examples(trainer, size)
-    seed = key(model.seed, "pictures to compare")
-    slots = batch["slot"].tolist()
-    told = dict(batch)
-    if len(examples):
+class Met(NamedTuple):
+    """The slots (b,) of a batch for validation, the training pictures that meet its noise, and itself without any."""
+
+    slots: list[int]
+    keys: list[Key]
+    batch: Batch | None
+
+    @classmethod
+    def of(cls, trainer: Any, model: Any, batch: Batch) -> "Met":
+        """Training pictures are drawn of those that are read at the batch's size."""
+        size = _size(trainer, model, batch)
+        examples, seed = _examples(trainer, size), key(model.seed, "pictures to compare")
+        slots: list[int] = batch["slot"].tolist()
+        if not len(examples):
+            return cls(slots, [], batch)
         keys = [Key(slot, int(examples[key(seed, "example", slot) % len(examples)]), size) for slot in slots]
-        told = on_device(model, trainer.train_dataloader.read(keys))
-    told = {name: value for name, value in told.items() if name not in OF_A_SET}
+        return cls(slots, keys, None)
+
+
+def losses_of_trained(trainer: Any, model: Any, met: Sequence[Met]) -> Iterator[Tensor]:
+    """Losses (b,) of training pictures at the noise of each batch; NaN where none is read at its size.
+
+    They are read as for training, since there are data that only a worker may read.
+    """
+    read = trainer.train_dataloader.once([one.keys for one in met if one.keys])
+    for one in met:
+        if one.batch is None:
+            yield _losses(trainer, model, on_device(model, next(read)))
+        else:  # computed all the same: ranks that share out weights have to compute equally often
+            yield torch.full_like(_losses(trainer, model, one.batch), torch.nan)
+
+
+@torch.no_grad()
+def _losses(trainer: Any, model: Any, batch: Batch) -> Tensor:
+    told = {name: value for name, value in batch.items() if name not in OF_A_SET}
     with trainer.precision_plugin.val_step_context():
         draws = model.draws(told)
         x0 = model.encode(told, draws)
         losses: Tensor = model.losses(x0, model.condition(told, None, x0), draws, told).simple
-    return losses if len(examples) else torch.full_like(losses, torch.nan)
+    return losses
 
 
-def _size(trainer: Any, model: Any, batch: Mapping[str, Any]) -> Size | None:
+def _size(trainer: Any, model: Any, batch: Batch) -> Size | None:
     """The size at which a batch was read; None where the data set decides."""
     if trainer.datamodule.buckets is None:
         return None
