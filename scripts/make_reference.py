@@ -113,6 +113,7 @@ TARGETS = {
         "lun.callbacks.GradientNorms",
         "lun.callbacks.WeightChanges",
         "lun.callbacks.OffloadFrozen",
+        "lun.callbacks.FusedBackward",
         "lun.callbacks.CompiledBlocks",
     ],
     "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],

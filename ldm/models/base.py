@@ -21,7 +21,7 @@ from ldm.models.pixels import for_device, in_numbers
 from ldm.models.run_context import RunContext
 from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
-from ldm.training.clipping import KnownNorm, clips_plainly, require_clippable
+from ldm.training.clipping import KnownNorm, clipped, require_clippable
 from ldm.training.frozen_since import leave_out_idle
 from ldm.training.loss_scale import LossScale
 from ldm.training.schedule import with_horizon
@@ -212,12 +212,9 @@ class TrainedModel(TellsSteps):
         known, self.known_norm = None if self.split_weights else self.known_norm, None
         ours = type(self).on_before_optimizer_step is TrainedModel.on_before_optimizer_step
         by_norm = gradient_clip_algorithm in (None, "norm")
-        if gradient_clip_val and by_norm and ours and known is not None and known.optimizer is optimizer:
-            if not known.reaches(gradient_clip_val):
-                return
-            if clips_plainly(self.trainer.precision_plugin):
-                return known.clip(gradient_clip_val)
-        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        usable = known if by_norm and ours else None
+        if not (gradient_clip_val and clipped(optimizer, usable, gradient_clip_val, self.trainer.precision_plugin)):
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Weights that the EMA still copies from an accelerator must not change under it."""

@@ -60,3 +60,19 @@ class KnownNorm:
         if self.reaches(limit):
             parameters = (one for group in self.optimizer.param_groups for one in group["params"])
             clip_grads_with_norm_(parameters, limit, self.norm)
+
+
+def clipped(optimizer: Optimizer, known: KnownNorm | None, limit: float, precision: Precision) -> bool:
+    """Whether an optimizer's gradients are clipped to a norm of `limit`, or what remains of them, without measuring.
+
+    None remain where they were clipped and stepped within the backward pass.
+    """
+    if all(one.grad is None for group in optimizer.param_groups for one in group["params"]):
+        return True
+    if known is None or known.optimizer is not optimizer:
+        return False
+    if not known.reaches(limit):
+        return True
+    if plainly := clips_plainly(precision):
+        known.clip(limit)
+    return plainly

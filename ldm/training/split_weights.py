@@ -118,6 +118,13 @@ class SplitWeights:
             if parameter not in self._low and self._clip and parameter.grad is not None:
                 self._clip(parameter.grad)
 
+    def before_step(self, parameter: nn.Parameter, change: Callable[[Tensor], object]) -> None:
+        """Let `change` write into the parameter's gradient, in fp32 where that is stepped, for the step that comes."""
+        if parameter in self._low:
+            self._clip = change
+        elif parameter.grad is not None:
+            change(parameter.grad)
+
     # Steps
 
     def step(self, optimizer: Optimizer) -> None:

@@ -16,6 +16,7 @@ _MODULES = {
     "ImageLogger": "lun.callbacks.images",
     "EmaSnapshots": "lun.callbacks.ema_snapshots",
     "OffloadFrozen": "lun.callbacks.offload_frozen",
+    "FusedBackward": "lun.callbacks.fused_backward",
     "LossByNoiseLevel": "lun.callbacks.numbers.grouped_losses",
     "LossBySize": "lun.callbacks.numbers.grouped_losses",
     "LossByTag": "lun.callbacks.numbers.grouped_losses",

@@ -148,6 +148,7 @@ OTHERS: Mapping[str, Here] = {
     "optimizer_type": _OPTIMIZERS,
     "optimizer": _OPTIMIZERS,
     "use_8bit_adam": Here(base=("adamw8bit",)),
+    "fused_backward_pass": Here(base=("fused-backward",)),
     "adam_weight_decay": _setting("model.params.optimizer_config.params.weight_decay", "0.01"),
     "weight_decay": _setting("model.params.optimizer_config.params.weight_decay", "0.01"),
     "lr_scheduler": _setting(

@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch.plugins.precision import Precision
 from torch import Tensor, nn
 
+from ldm.admission import admitted
 from ldm.diffusion.draws import BatchDraws
 from ldm.diffusion.guidance import Guidance, guided
 from ldm.ema.lit_ema import LitEma
@@ -24,7 +25,9 @@ from ldm.modules.meta_init import give_memory
 from ldm.modules.rounding import rounded_step
 from ldm.torch_internals import DataDependentOutputException, FakeTensorMode
 from ldm.training.quantised import quantise
+from ldm.training.steps_in_backward import StepsInBackward
 from ldm.util import Recipe, instantiate_from_config
+from lun.callbacks.fused_backward import FusedBackward
 from lun.callbacks.offload_frozen import offload
 from lun.data.cache.cache_settings import Cache
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
@@ -105,6 +108,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
         if isinstance(precision, MasterWeights) and (trainer.get("accumulate_grad_batches") or 1) > 1:
             rehearsal.micro_batches = 2  # all later ones are like the second
             precision.weights.sum_gradients()
+        rehearsal.fused = fuses(config)
         return rehearsal.run(sizes_of(on_the_card(model)) + sizes_of(beside), caches)
 
 
@@ -147,11 +151,14 @@ class Rehearsal:
         self.load = load
         self.precision = precision
         self.micro_batches = 1
+        self.fused = False
 
     def run(self, weights: int, caches: int) -> Forecast:
         """In the order of training: gradients are freed as soon as the optimizer has used them."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
         optimizer = optimizer_of(self.model, self.optimizer_config)
+        if self.fused:
+            optimizer = self.fuse(optimizer, trained)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
@@ -166,7 +173,11 @@ class Rehearsal:
             self.samples()
             peaks["samples"] = peak()
         states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-        gradients = sizes_of(trained) + (sizes_of(lower_halves(self.precision)) if self.micro_batches > 1 else 0)
+        gradients = (
+            0
+            if self.fused
+            else sizes_of(trained) + (sizes_of(lower_halves(self.precision)) if self.micro_batches > 1 else 0)
+        )
         average = copies_of_average(self.model, is_schedule_free(optimizer)) * sum(4 * p.numel() for p in trained)
         return Forecast(weights, gradients, sizes_of(states), average=average, caches=caches, **peaks)
 
@@ -187,6 +198,16 @@ class Rehearsal:
         except DataDependentOutputException:
             optimizer = ByShape(trained, self.optimizer_config)
             step(optimizer)
+        return optimizer
+
+    def fuse(self, optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer, or the one that stands for it, whose parameters each backward pass steps from now on."""
+        trained[0].grad = torch.zeros_like(trained[0])
+        optimizer = self.update(optimizer, trained)  # whether it looks at values
+        optimizer.zero_grad()
+        optimizer.state.clear()
+        step = self.stepping()
+        StepsInBackward(optimizer, lambda _: step(optimizer)).attach()
         return optimizer
 
     def stepping(self) -> Callable[[torch.optim.Optimizer], object]:
@@ -221,6 +242,12 @@ class Rehearsal:
             pixels = self.model.first_stage_model.downsampling
             batch[KEPT] = torch.empty(load.batch, 1 + self.model.channels, load.height // pixels, load.width // pixels)
         return batch
+
+
+def fuses(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration steps within the backward pass."""
+    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
+    return any(admitted(recipe["target"]) is FusedBackward for recipe in callbacks.values() if recipe)
 
 
 def lower_halves(precision: Precision) -> list[Tensor]:

@@ -14,6 +14,7 @@ from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
+from lun.callbacks.fused_backward import FusedBackward
 from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
@@ -68,6 +69,8 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
         faults.collect(lambda: require_master(model, trainer.get("precision")))
         for callback in callbacks or ():
             faults.collect(partial(_require_run, callback, model, execution, on_cpu))
+            if isinstance(callback, FusedBackward):
+                faults.collect(partial(callback.require_whole_steps, execution, model, callbacks or []))
     faults.raise_all()
     tell_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None

@@ -45,8 +45,8 @@ class HalfWeights(Precision):
     def __init__(self, device: str) -> None:
         self.device = device
 
-    def step(self, optimizer: Optimizer, model: Any) -> None:
-        """A step of the weights that `convert_module` made bfloat16."""
+    def step(self, optimizer: Optimizer, model: Any, part: int | None = None) -> None:
+        """A step of the weights that `convert_module` made bfloat16; `part` numbers those that are stepped alone."""
         raise NotImplementedError
 
     def convert_module(self, module: nn.Module) -> nn.Module:
@@ -84,10 +84,11 @@ class RoundedWeights(HalfWeights):
 
     precision = "bf16-true"
 
-    def step(self, optimizer: Optimizer, model: Any) -> None:
+    def step(self, optimizer: Optimizer, model: Any, part: int | None = None) -> None:
         index = model.trainer.optimizers.index(optimizer)
         generator = torch.Generator(model.device)
-        generator.manual_seed(key(model.seed, "rounding", model.position.step, index))
+        place = () if part is None else (part,)
+        generator.manual_seed(key(model.seed, "rounding", model.position.step, index, *place))
         rounded_step(optimizer, generator)
 
 
@@ -125,7 +126,7 @@ class MasterWeights(HalfWeights):
     def before_step(self) -> None:
         self.weights.bring_gradients()
 
-    def step(self, optimizer: Optimizer, model: Any) -> None:
+    def step(self, optimizer: Optimizer, model: Any, part: int | None = None) -> None:
         self.weights.step(optimizer)
 
     def teardown(self) -> None:

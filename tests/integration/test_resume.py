@@ -15,6 +15,7 @@ LEARNED = (
     "model.params.objective={target: ldm.diffusion.objective.Objective, params: "
     "{weighting: {target: ldm.diffusion.weighting.Uncertainty}}}"
 )
+FUSED = "lightning.callbacks.fused_backward.target=lun.callbacks.FusedBackward"
 MASTER = "lightning.trainer.precision=bf16-master"
 
 
@@ -27,6 +28,7 @@ MASTER = "lightning.trainer.precision=bf16-master"
         ([4], ["lightning.trainer.precision=bf16-mixed", "data.params.batch_size=4"]),
         ([5], ["lightning.trainer.precision=bf16-true"]),
         ([5], [MASTER, "lightning.trainer.accumulate_grad_batches=2", "lightning.trainer.gradient_clip_val=0.5"]),
+        ([5], ["lightning.trainer.precision=bf16-true", "lightning.trainer.gradient_clip_val=0.5", FUSED]),
     ],
     ids=[
         "mid-epoch, text encoder at half the rate",
@@ -35,6 +37,7 @@ MASTER = "lightning.trainer.precision=bf16-master"
         "bf16",
         "weights in bf16",
         "weights in bf16 with an fp32 master",
+        "steps within the backward pass",
     ],
 )
 def test_a_chain_of_resumes_equals_the_straight_run(

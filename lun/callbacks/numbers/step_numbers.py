@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from ldm.diffusion.number_limits import FROM_ONE, require_limits
 from ldm.errors import Fault
+from ldm.training.split_weights import SplitWeights, joined
 from lun.callbacks.numbers.example_numbers import require_logs
 from lun.loop.contract import model_of, step_of
 
@@ -81,7 +82,8 @@ class GradientNorms(StepNumbers):
     train/grad_clipped   share of the steps that were clipped, 0 to 1, where `gradient_clip_val` limits the norm
     grad_norm/PART       norm of each part of the networks, in the step that is logged
 
-    An autoencoder's discriminator, which has an optimizer of its own, is told as `train/grad_norm_2`.
+    An autoencoder's discriminator, which has an optimizer of its own, is told as `train/grad_norm_2`. Parts are not
+    told of steps within the backward pass (`FusedBackward`), which leave no gradients to measure.
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
@@ -94,14 +96,14 @@ class GradientNorms(StepNumbers):
         number = next(i for i, one in enumerate(trainer.optimizers) if one is optimizer)
         known = model_of(pl_module).known_norm
         gradients = [w.grad for group in optimizer.param_groups for w in group["params"] if w.grad is not None]
-        if not gradients:
+        if not gradients and known is None:
             return
-        self._copies = _copies(gradients[0], trainer.world_size)
+        self._copies = _copies(gradients[0], trainer.world_size) if gradients else trainer.world_size
         if known is not None and known.optimizer is optimizer:
             self._norms[number].append(known.norm.float() if known.value is None else known.value)
         else:
             self._norms[number].append(_norm(gradients))
-        if self.due(trainer, step_of(pl_module) + 1):
+        if gradients and self.due(trainer, step_of(pl_module) + 1):
             for part, weights in self.parts([optimizer]).items():
                 own = [weight.grad for weight in weights if weight.grad is not None]
                 self._of_parts[part] = _norm(own) if own else torch.zeros((), device=gradients[0].device)
@@ -143,15 +145,15 @@ class WeightChanges(StepNumbers):
         super().on_train_start(trainer, pl_module)
         self._before: dict[str, Tensor] = {}
 
-    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         if self.due(trainer, step_of(pl_module) + 1) and not self._before:
-            self._before = _samples(self.parts(trainer.optimizers))
+            self._before = _samples(self.parts(trainer.optimizers), model_of(pl_module).split_weights)
 
     def numbers(self, trainer: Any, pl_module: Any) -> dict[str, float]:
         before, self._before = self._before, {}
         if not before:
             return {}
-        after = _samples(self.parts(trainer.optimizers))
+        after = _samples(self.parts(trainer.optimizers), model_of(pl_module).split_weights)
         sums = torch.stack([_change(old, after[part]) for part, old in before.items()])
         if trainer.world_size > 1:  # copies on several ranks weigh alike in what follows
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
@@ -196,14 +198,19 @@ def _norm(gradients: list[Any]) -> Tensor:
     return get_total_norm([_held(gradient).detach() for gradient in gradients]).float()
 
 
-def _samples(parts: Weights) -> dict[str, Tensor]:
-    """Copies of evenly spread weights of each part, of this rank, (n,) float32."""
-    return {part: _sample([_held(weight).detach() for weight in weights]) for part, weights in parts.items()}
+def _samples(parts: Weights, split: SplitWeights) -> dict[str, Tensor]:
+    """Copies of evenly spread weights of each part, of this rank, (n,) float32; of those that are stepped in fp32."""
+    return {part: _sample(weights, split) for part, weights in parts.items()}
 
 
-def _sample(weights: list[Tensor]) -> Tensor:
-    every = max(1, sum(weight.numel() for weight in weights) // SAMPLE)
-    return torch.cat([weight.reshape(-1)[::every].float() for weight in weights])
+def _sample(weights: list[Any], split: SplitWeights) -> Tensor:
+    every = max(1, sum(_held(weight).numel() for weight in weights) // SAMPLE)
+    return torch.cat([_numbers(weight, every, split.lower_half(weight)) for weight in weights])
+
+
+def _numbers(weight: Any, every: int, low: Tensor | None) -> Tensor:
+    some = _held(weight).detach().reshape(-1)[::every]
+    return some.float() if low is None else joined(some, low.reshape(-1)[::every])
 
 
 def _change(old: Tensor, new: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from ldm.errors import Fault
-from ldm.training.clipping import KnownNorm, clips_plainly, require_clippable
+from ldm.training.clipping import KnownNorm, clipped, clips_plainly, require_clippable
 
 
 def adam(fused: bool) -> torch.optim.Optimizer:
@@ -47,3 +47,11 @@ def test_what_clips_otherwise_is_left_to_it() -> None:
     others = [FSDPPrecision("32-true"), scaled, DeepSpeedPrecision.__new__(DeepSpeedPrecision)]
     assert not any(map(clips_plainly, others))
     assert clips_plainly(Precision()) and clips_plainly(MixedPrecision("bf16-mixed", "cpu"))
+
+
+def test_nothing_is_clipped_where_no_gradients_are_left() -> None:
+    weights = [torch.nn.Parameter(torch.zeros(2)) for _ in range(2)]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    assert clipped(optimizer, None, 1.0, Precision())
+    weights[1].grad = torch.ones(2)
+    assert not clipped(optimizer, None, 1.0, Precision())

@@ -57,11 +57,19 @@ def adapted(elsewhere: bool = False, **trainer: Any) -> dict[str, Any]:
     return found
 
 
+def fused(**trainer: Any) -> dict[str, Any]:
+    """Steps within the backward pass."""
+    found = config(**trainer)
+    found["lightning"]["callbacks"]["fused_backward"] = {"target": "lun.callbacks.FusedBackward"}
+    return found
+
+
 MEASURED = {
     "32-true": config(precision="32-true"),
     "bf16-mixed": config(precision="bf16-mixed"),
     "bf16-true": config(precision="bf16-true"),
     "bf16-master": config(precision="bf16-master", accumulate_grad_batches=4),
+    "fused backward": fused(precision="bf16-master"),
     "frozen half": config(precision=FROZEN_HALF),
     "adapters": adapted(precision="bf16-true"),
     "adapters alone on the card": adapted(elsewhere=True, precision=FROZEN_HALF),
@@ -152,6 +160,12 @@ def test_an_fp32_master_takes_two_bytes_a_weight_and_as_many_for_sums_of_gradien
     assert master.weights - rounded.weights == whole.gradients // 2
     assert master.gradients == whole.gradients and master.optimizer == rounded.optimizer
     assert master.step > rounded.step
+
+
+def test_steps_within_the_backward_pass_keep_no_gradients() -> None:
+    ordinary, within = told_of(config(precision="bf16-master")), told_of(MEASURED["fused backward"])
+    assert within.gradients == 0 and within.optimizer == ordinary.optimizer and within.weights == ordinary.weights
+    assert within.peak < ordinary.peak
 
 
 def test_frozen_parts_in_half_take_half_and_trained_ones_as_much() -> None:

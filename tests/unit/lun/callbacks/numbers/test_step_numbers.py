@@ -11,6 +11,7 @@ from torch.optim import SGD
 
 from ldm.errors import Fault
 from ldm.training.clipping import KnownNorm
+from ldm.training.split_weights import SplitWeights
 from lun.callbacks import GradientNorms, WeightChanges
 
 
@@ -34,7 +35,12 @@ class Run:
         self.trainer: Any = SimpleNamespace(log_every_n_steps=every, strategy=strategy, world_size=1)
         vars(self.trainer).update(optimizers=[self.optimizer], loggers=[self.logger], gradient_clip_algorithm=None)
         self.model: Any = SimpleNamespace(position=SimpleNamespace(step=0), known_norm=None, device="cpu")
-        vars(self.model).update(optimized_weights=lambda: self.weights, clips_at=lambda: 5.0, trainer=self.trainer)
+        vars(self.model).update(
+            split_weights=SplitWeights(),
+            optimized_weights=lambda: self.weights,
+            clips_at=lambda: 5.0,
+            trainer=self.trainer,
+        )
         self.callback = callback
         callback.setup(self.trainer, self.model, "fit")
         callback.on_train_start(self.trainer, self.model)
@@ -45,6 +51,7 @@ class Run:
         norm = math.sqrt(4 * sum(value**2 for value in gradients))
         value = norm if known == "read" else None
         self.model.known_norm = KnownNorm(self.optimizer, torch.tensor(norm), value) if known else None
+        self.callback.on_before_backward(self.trainer, self.model, torch.zeros(()))
         self.callback.on_before_optimizer_step(self.trainer, self.model, self.optimizer)
         self.optimizer.step()
         self.model.position.step += 1
@@ -69,6 +76,29 @@ def test_a_step_that_was_left_out_and_has_no_gradients_is_not_counted() -> None:
     run.optimizer.zero_grad()
     run.callback.on_before_optimizer_step(run.trainer, run.model, run.optimizer)
     assert "grad_norm/unet.down.0" in run.step(3.0, 4.0)
+
+
+def test_a_norm_that_is_known_is_told_though_no_gradients_are_left() -> None:
+    run = Run(GradientNorms())
+    run.optimizer.zero_grad()
+    run.model.known_norm = KnownNorm(run.optimizer, torch.tensor(5.0), 5.0)
+    run.callback.on_before_optimizer_step(run.trainer, run.model, run.optimizer)
+    run.model.position.step += 1
+    run.callback.on_train_batch_end(run.trainer, run.model, None, None, 0)
+    assert run.logger.told[1]["train/grad_norm"] == 5.0
+
+
+def test_a_change_that_bfloat16_does_not_show_is_seen_in_the_master() -> None:
+    run = Run(WeightChanges())
+    for weight in run.weights.values():
+        run.model.split_weights.take(weight)
+    run.callback.on_before_backward(run.trainer, run.model, torch.zeros(()))
+    for weight in run.weights.values():
+        weight.grad = torch.full_like(weight, 2.0**-12)
+    run.model.split_weights.step(run.optimizer)
+    run.model.position.step += 1
+    run.callback.on_train_batch_end(run.trainer, run.model, None, None, 0)
+    assert run.logger.told[1]["moved/unet.down"] == 1.0
 
 
 def test_a_change_is_compared_with_the_weights_of_its_part() -> None:

@@ -106,9 +106,12 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]
     [
         (("sd15", "sdxl"), "sd15 and sdxl cannot be used together"),
         (("sd15", "24gb-sdxl"), "24gb-sdxl is not for sd15"),
-        (("sdxl", "4gb-lora"), "8gb-lora, 24gb-sdxl"),
+        (("sdxl", "4gb-lora"), "8gb-lora, 12gb-sdxl, 16gb-sdxl, 24gb-sdxl"),
         (("sd35-medium", "8gb"), "8gb is not for sd35-medium"),
-        (("sdxl", "24gb"), "min-snr, offset-noise, outer-convolutions, xl-16-channels, 8gb-lora, 24gb-sdxl"),
+        (
+            ("sdxl", "24gb"),
+            "offset-noise, outer-convolutions, xl-16-channels, 8gb-lora, 12gb-sdxl, 16gb-sdxl, 24gb-sdxl",
+        ),
         (("bf16", "fp16"), "a single setting goes over everything: lightning.trainer.precision.target=..."),
         (("12gb", "adamw8bit"), "adafactor is part of 12gb"),
         (("sd15", "24gb", "adafactor"), "optimizer_config.params"),
