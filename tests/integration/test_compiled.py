@@ -1,5 +1,6 @@
 """A run with compiled blocks is the run without them, but for rounding; it goes on either way."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from support.runs import newest_run
 from torch import Tensor
 
 import lun.callbacks.compiled_blocks as callback
-from ldm.modules.regional_compilation import compile_blocks
+from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks
 from ldm.torch_internals import graphs_compiled
 
 Lun = Callable[..., int]
@@ -19,14 +20,29 @@ COMPILED = "lightning.callbacks.compiled_blocks={target: lun.callbacks.CompiledB
 WRITTEN = "lightning.callbacks.compiled_blocks=null"
 PARAMS = "lightning.callbacks.compiled_blocks.params"
 RANKS = "lightning.trainer.strategy"
+UNET = "model.params.unet_config.params"
+SMALL = [
+    f"{UNET}.block_out_channels=[8]",
+    f"{UNET}.down_block_types=[CrossAttnDownBlock2D]",
+    f"{UNET}.up_block_types=[CrossAttnUpBlock2D]",
+]
+"""A network of three shapes of blocks."""
 
 
 @pytest.fixture
-def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Blocks become graphs that are run by torch as they are, to the bit, since Inductor takes seconds for each."""
-    monkeypatch.setattr(callback, "compile_blocks", partial(compile_blocks, backend="eager"))
+def own_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither graphs nor the place of their code outlive a test."""
+    monkeypatch.setenv(INDUCTOR_CACHE, "")
+    monkeypatch.delenv(INDUCTOR_CACHE)
+    torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def traced(own_code: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks become graphs that are run by torch as they are, to the bit, since Inductor takes seconds for each."""
+    monkeypatch.setattr(callback, "compile_blocks", partial(compile_blocks, backend="eager"))
 
 
 @pytest.mark.parametrize(
@@ -85,9 +101,11 @@ def test_a_run_that_goes_on_without_compiled_blocks_ends_as_one_that_never_had_t
 
 
 @pytest.mark.slow
-def test_inductor_computes_the_weights_of_a_run_without_it(lun: Lun, tmp_path: Path) -> None:
-    written, run = both(lun, tmp_path / "logs", [COMPILED, WRITTEN, COMPILED])
-    torch._dynamo.reset()
+@pytest.mark.timeout(1800)
+def test_inductor_computes_the_weights_of_a_run_without_it(lun: Lun, own_code: None, tmp_path: Path) -> None:
+    """What is compiled lies in the program's cache."""
+    written, run = both(lun, tmp_path / "logs", [COMPILED, WRITTEN, COMPILED], *SMALL)
+    assert any(Path(os.environ["LUN_CACHE"], "inductor").rglob("*.so"))
     wanted: dict[str, Tensor] = final_state(written)["state_dict"]
     found: dict[str, Tensor] = final_state(run)["state_dict"]
     assert list(found) == list(wanted)

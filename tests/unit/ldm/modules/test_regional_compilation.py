@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.equality import differences
+from support.sd3 import tiny_mmdit, told
 from support.tiny_networks import SHAPE, adapt
 from torch import Tensor, nn
 
@@ -63,6 +64,25 @@ def test_one_compilation_for_each_shape_of_block_serves_pictures_of_every_size(
     assert counts == [3, 0, 0]
 
 
+def test_blocks_of_stable_diffusion_3_learn_the_same() -> None:
+    network = tiny_mmdit("medium 3.5")
+
+    def learnt(height: int) -> dict[str, Tensor]:
+        network.zero_grad()
+        x = torch.linspace(-1, 1, 2 * 4 * height * 8).view(2, 4, height, 8)
+        network(x, torch.tensor([100.0, 900.0]), told()).square().mean().backward()
+        return {name: weight.grad.clone() for name, weight in network.named_parameters() if weight.grad is not None}
+
+    before = [learnt(height) for height in (8, 12)]
+    assert compile_blocks(network, backend="eager") == 3
+    counts = []
+    for height, expected in zip((8, 12), before, strict=True):
+        began = graphs_compiled()
+        assert differences(learnt(height), expected) == []
+        counts.append(graphs_compiled() - began)
+    assert 0 < counts[0] <= 3 and counts[1] == 0
+
+
 def test_samples_and_validation_compile_nothing(compiled: tuple[UNet, list[dict[str, Tensor]], list[str]]) -> None:
     network, began = compiled[0], graphs_compiled()
     with torch.no_grad():
@@ -112,9 +132,9 @@ def test_a_smaller_budget_keeps_less_and_learns_the_same() -> None:
 
 
 def test_a_network_that_names_no_blocks_is_refused() -> None:
-    with pytest.raises(Fault, match="CFG08") as told:
+    with pytest.raises(Fault, match="CFG08") as raised:
         compile_blocks(nn.Linear(2, 2))
-    assert "repeated_blocks" in told.value.why
+    assert "repeated_blocks" in raised.value.why
 
 
 @pytest.mark.parametrize(("device", "variable"), [("cpu", "CXX"), ("cuda", "CC")])
@@ -122,17 +142,17 @@ def test_without_a_compiler_the_fault_says_which_is_missing(
     device: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "no-such-compiler -O2")
-    with pytest.raises(Fault, match="DEP01") as told:
+    with pytest.raises(Fault, match="DEP01") as raised:
         require_compiler(device)
-    assert "no-such-compiler" in told.value.why and variable in told.value.fix
+    assert "no-such-compiler" in raised.value.why and variable in raised.value.fix
 
 
 def test_without_pythons_headers_the_fault_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.setenv("CXX", "sh")
-    with pytest.raises(Fault, match="DEP01") as told:
+    with pytest.raises(Fault, match="DEP01") as raised:
         require_compiler("cpu")
-    assert "Python.h" in told.value.why
+    assert "Python.h" in raised.value.why
 
 
 def test_a_device_that_the_compiler_does_not_know_is_refused() -> None:
