@@ -1,15 +1,17 @@
 """When the loss of pictures held out rises, and what is named then."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ldm.errors import Fault
 from lun.callbacks import HeldOutGap
-from lun.callbacks.numbers.held_out_gap import HeldOutLosses, nearest_checkpoint
+from lun.callbacks.numbers.held_out_gap import HeldOutLosses, Met, losses_of_trained, nearest_checkpoint
 from lun.checkpoints.manifest import Manifest
 
 
@@ -61,6 +63,21 @@ def test_one_better_validation_in_between_begins_anew() -> None:
     course = HeldOutLosses()
     assert [course.rises(step, loss) for step, loss in enumerate((3.0, 4.0, 5.0, 4.5, 5.0))] == [0, 1, 2, 0, 1]
     assert course.rises(4, 9.0) == 1  # the same validation once more
+
+
+def test_where_no_training_picture_is_read_at_a_size_nothing_is_compared() -> None:
+    """It is computed all the same, for ranks that share out weights."""
+    batch, computed = {"slot": torch.tensor([4, 5])}, []
+
+    def losses(x0: Any, cond: Any, draws: Any, told: Any) -> Any:
+        computed.append(told)
+        return SimpleNamespace(simple=torch.ones(2))
+
+    model = SimpleNamespace(draws=lambda *_: None, encode=lambda *_: None, condition=lambda *_: None, losses=losses)
+    trainer = SimpleNamespace(train_dataloader=SimpleNamespace(once=iter))
+    trainer.precision_plugin = SimpleNamespace(val_step_context=nullcontext)
+    (found,) = losses_of_trained(trainer, model, [Met([4, 5], [], batch)])
+    assert found.isnan().all() and computed == [batch]
 
 
 def test_without_a_checkpoint_none_is_named(tmp_path: Path) -> None:
