@@ -65,8 +65,9 @@ def test_bf16_master_is_refused_by_check_where_it_has_no_effect(lun: Lun, capsys
 def test_a_combination_that_cannot_train_is_refused_before_the_data_is_looked_at(
     lun: Lun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fsdp = "lightning.trainer.strategy=fsdp"
-    assert lun("-t", fsdp, "lightning.trainer.precision=16-mixed", data=tmp_path / "none") == 2
+    fsdp, empty = "lightning.trainer.strategy=fsdp", tmp_path / "none"
+    empty.mkdir()
+    assert lun("-t", fsdp, "lightning.trainer.precision=16-mixed", data=empty) == 2
     told = capsys.readouterr().err
     assert "error[CFG08]: precision 16-mixed cannot be used with strategy fsdp" in told
     assert not (tmp_path / "logs").exists()
