@@ -45,6 +45,7 @@ MISSING = {
     ("-m", "lun.pack.command", "no-such-folder", "-o", "out"): 3,
     ("-m", "lun.annotate.command", "no-such-folder", "--with", "caption", "--model", "lun"): 3,
     ("-m", "lun.posthoc_ema.command", "reconstruct", "no-such-run", "--width", "0.1"): 4,
+    ("-m", "lun.board.command", "no-such-folder"): 2,
     ("-m", "lun.run.caches_alone", "-b", "sd15", "--data_root", "no-such-folder"): 3,
 }
 """What names a file or folder that is not there, and the exit code."""
@@ -56,6 +57,7 @@ UNUSED = (
     *("datasets", "aiohttp", "IPython", "diffusers.pipelines.stable_diffusion", "transformers.pipelines"),
     *("lightning.pytorch.demos", "lightning.pytorch.cli", "torch._inductor.compile_fx", "torch.onnx.utils"),
     *("lun.convert", "lun.sample", "lun.inspect", "lun.pack", "lun.migrate", "lun.posthoc_ema", "lun.doctor"),
+    *("lun.board", "werkzeug"),
 )
 """What no plan needs, and no step of a run that names none of it."""
 CHILD = """
