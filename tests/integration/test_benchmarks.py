@@ -107,7 +107,11 @@ def test_averages_are_measured_at_the_smallest_size(bench: Import) -> None:
 
 def test_every_start_and_every_strategy_is_a_row(bench: Import, tmp_path: Path) -> None:
     named = bench("measurements").NAMED
-    assert sorted(bench("start").lines(tmp_path)) == sorted(named["start"].rows)
+    start = bench("start")
+    assert sorted(start.lines(tmp_path)) == sorted(named["start"].rows)
+    assert {start.end_of(row) for row in named["start"].rows} == {0, 2, 3}
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        start.cost(["-c", "raise SystemExit(3)"])
     assert tuple(name for cases in bench("ranks").CASES.values() for name in cases) == named["ranks"].rows
     assert [f"batch {batch}" for batch in (1, 2, 4, 8)] == list(named["step_growth"].rows[:4])
     assert tuple(bench("step_growth").POINTS) == named["step_growth"].rows
