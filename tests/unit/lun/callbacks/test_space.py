@@ -98,6 +98,14 @@ def test_the_memory_estimate_counts_what_there_is_and_guesses_moments_that_are_n
     assert before.lines() == ("weights 400 bytes + gradients 400 bytes + optimizer 400 bytes + frozen parts 212 bytes")
 
 
+def test_the_memory_estimate_counts_weights_in_halves_as_the_fp32_ones_that_a_file_holds():
+    module = nn.Linear(10, 10, bias=False)
+    module.model_ema, module.base, module.split_weights = None, BaseWeights(), SplitWeights()
+    module.split_weights.take(module.weight)
+    estimate = memory_estimate(module, [torch.optim.SGD(module.parameters(), lr=1.0)])
+    assert (estimate.trained, estimate.gradients, estimate.checkpoint) == (400, 200, 400)
+
+
 def test_the_estimate_is_near_the_file_that_is_written(tmp_path):
     module = nn.Linear(500, 500)
     module.model_ema, module.base, module.split_weights = None, BaseWeights(), SplitWeights()
