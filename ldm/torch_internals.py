@@ -56,6 +56,17 @@ def ignore_moves(module: nn.Module) -> None:
     module._apply = lambda fn, recurse=True: module  # type: ignore[method-assign]
 
 
+def keep_own_tensors(module: nn.Module) -> None:
+    """Let `to`, `cuda` and the like leave the module's own tensors as they are, and move those of its children."""
+
+    def apply(fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        for child in module.children() if recurse else ():
+            child._apply(fn)
+        return module
+
+    module._apply = apply  # type: ignore[method-assign]
+
+
 def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
     """What `schedule.get_last_lr()` tells until its next step."""
     schedule._last_lr = list(rates)

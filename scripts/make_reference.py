@@ -115,6 +115,7 @@ TARGETS = {
         "lun.callbacks.OffloadFrozen",
         "lun.callbacks.FusedBackward",
         "lun.callbacks.CompiledBlocks",
+        "lun.callbacks.BlockSwap",
     ],
     "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],
 }

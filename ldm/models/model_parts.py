@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from ldm.modules.streamed_blocks import blocks_of_network, frozen_in
 from ldm.training.adapters import is_of_adapter
 from ldm.training.groups import Group
 from ldm.training.quantised import marked_in
@@ -15,27 +16,36 @@ from ldm.training.quantised import marked_in
 class PartSize:
     """One network of a model, how many parameters it has, and how many of them train.
 
-    precise  how many of those that train stay in float32 in every precision, as adapters' do
+    precise  how many stay in float32 in every precision, as adapters' do: of those that train, and of frozen ones
     coded    how many are kept in few bits, and in how many bytes
+    blocks   how many frozen ones each of its blocks has, where it has blocks that can be streamed
     """
 
     name: str
     parameters: int
     trained: int
-    precise: int = 0
+    precise: tuple[int, int] = (0, 0)
     coded: tuple[int, int] = (0, 0)
+    blocks: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, name: str, network: nn.Module) -> "PartSize":
         sizes = [(p.numel(), p.requires_grad) for p in network.parameters()]
         precise = {p for part in network.modules() if getattr(part, "keeps_float32", False) for p in part.parameters()}
-        coded = [(layer.weight.numel(), kind.size(layer.weight.shape)) for layer, kind in marked_in(network)]
+        few_bits = marked_in(network)
+        precise |= {layer.bias for layer, _ in few_bits if layer.bias is not None}
+        precise -= {layer.weight for layer, _ in few_bits}
+        coded = [(layer.weight.numel(), kind.size(layer.weight.shape)) for layer, kind in few_bits]
         return cls(
             name,
             sum(size for size, _ in sizes),
             sum(size for size, trains in sizes if trains),
-            sum(p.numel() for p in precise if p.requires_grad),
+            (
+                sum(p.numel() for p in precise if p.requires_grad),
+                sum(p.numel() for p in precise if not p.requires_grad),
+            ),
             (sum(numbers for numbers, _ in coded), sum(size for _, size in coded)),
+            tuple(sum(tensor.numel() for tensor in frozen_in(block)) for block in blocks_of_network(network)),
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 _MODULES = {
     "AtStepBoundary": "lun.loop.boundary",
     "FollowPosition": "lun.loop.position_callback",
+    "BlockSwap": "lun.callbacks.block_swap",
     "AtomicIO": "lun.checkpoints.atomic",
     "Checkpoint": "lun.callbacks.checkpointing",
     "FinalCheckpoint": "lun.callbacks.checkpointing",

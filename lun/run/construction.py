@@ -14,6 +14,7 @@ from ldm.admission import admitted
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
+from lun.callbacks.block_swap import require_uncompiled
 from lun.callbacks.fused_backward import FusedBackward
 from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
@@ -61,6 +62,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     faults.collect(lambda: require_whole_weights(config["model"], trainer.get("strategy")))
     faults.collect(lambda: require_whole_base(config["model"], trainer.get("strategy")))
     callbacks = faults.collect(lambda: build_callbacks(settings.lightning("callbacks")))
+    faults.collect(lambda: require_uncompiled(callbacks or ()))
     data = faults.collect(lambda: _data(config["data"]))
     model = faults.collect(lambda: _model(config))
     if model is not None:

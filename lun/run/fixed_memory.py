@@ -23,15 +23,18 @@ WHOLE_AT_FP16 = "first stage"
 """The part that overflows in float16, and stays in float32 there."""
 
 
-def describe_memory(parts: Sequence[PartSize], optimizer: Recipe, trainer: Mapping[str, Any], unit: int = GIB) -> str:
+def describe_memory(
+    parts: Sequence[PartSize], optimizer: Recipe, trainer: Mapping[str, Any], unit: int = GIB, away: float = 0
+) -> str:
     """`9.6 GiB stay (weights 3.4 + gradients 3.2 + optimizer 3.2)` and how to learn the rest; of all devices together
-    where a strategy spreads them. What is not known without a card is said to be unknown.
+    where a strategy spreads them. What is not known without a card is said to be unknown; weights that are `away`, in
+    bytes, are not counted.
     """
     policy = policy_of(trainer.get("precision"))
     trained = sum(part.trained for part in parts)
     sums = (trainer.get("accumulate_grad_batches") or 1) > 1
     gradients = sum(_of_trained(part, policy) + sums * _lower_halves(part, policy) for part in parts)
-    weights = sum(_bytes_of(part, policy) + _lower_halves(part, policy) for part in parts)
+    weights = round(sum(bytes_of(part, policy) + _lower_halves(part, policy) for part in parts) - away)
     states = state_bytes(optimizer)
     known = {"weights": weights, "gradients": gradients}
     if states is not None:
@@ -69,18 +72,19 @@ def _measured(recipe: Recipe, shape: tuple[int, ...]) -> float:
 
 def _of_trained(part: PartSize, policy: Any) -> int:
     """Bytes of a part's weights that train, as many as those of their gradients."""
-    return 2 * (part.trained + part.precise) if policy.name in IN_HALF else 4 * part.trained
+    return 2 * (part.trained + part.precise[0]) if policy.name in IN_HALF else 4 * part.trained
 
 
 def _lower_halves(part: PartSize, policy: Any) -> int:
     """Bytes of what a part's trained weights lack of fp32, where that is kept; of gradients over a window as many."""
-    return 2 * (part.trained - part.precise) if policy.name == "bf16-master" else 0
+    return 2 * (part.trained - part.precise[0]) if policy.name == "bf16-master" else 0
 
 
-def _bytes_of(part: PartSize, policy: Any) -> int:
+def bytes_of(part: PartSize, policy: Any) -> int:
     """Of a part's weights, which trained or frozen may differ in."""
     numbers, coded = part.coded
     if policy.name in IN_HALF:
-        return 2 * (part.parameters - numbers + part.precise) + coded
+        return 2 * (part.parameters - numbers + sum(part.precise)) + coded
+    frozen = part.parameters - part.trained - numbers
     in_half = getattr(policy, "frozen_half", False) and not (policy.name == "16-mixed" and part.name == WHOLE_AT_FP16)
-    return 4 * part.trained + (2 if in_half else 4) * (part.parameters - part.trained - numbers) + coded
+    return 4 * part.trained + (2 * (frozen + part.precise[1]) if in_half else 4 * frozen) + coded

@@ -18,6 +18,7 @@ from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
 from lun.run.rate import describe_rate, rate_of
 from lun.run.settings import Settings
+from lun.run.swap_cost import swap_cost
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import device_of
 from lun.strategies.fused import steps_fused
@@ -87,7 +88,11 @@ class Plan:
         for group in planned.groups:
             yield "trains", group.described(self.model.learning_rate if self.model and self.amounts else None)
         if parts:
-            yield "memory", _known(lambda: describe_memory(parts, optimizer, trainer)) or UNKNOWN
+            swap = _known(lambda: swap_cost(self.settings.config, parts))
+            away = swap.away if swap else 0
+            yield "memory", _known(lambda: describe_memory(parts, optimizer, trainer, away=away)) or UNKNOWN
+            if swap:
+                yield "swap", swap.describe()
         yield "steps", self.amounts.describe_steps() if self.amounts else UNKNOWN
         if self.amounts:
             yield "rate", describe_rate(*rate_of(model), self.amounts.images)

@@ -27,7 +27,7 @@ def require_master(model: TrainedModel, precision: Any) -> None:
             fix="lightning.trainer.precision=bf16-mixed",
         )
     parts = model.training_plan().parts
-    if sum(part.trained for part in parts) == sum(part.precise for part in parts):
+    if sum(part.trained for part in parts) == sum(part.precise[0] for part in parts):
         raise Fault(
             "CFG08",
             "bf16-master has nothing to keep a master of",

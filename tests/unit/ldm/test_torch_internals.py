@@ -16,6 +16,7 @@ from ldm.torch_internals import (
     ignore_moves,
     keep_activations,
     keep_every_graph,
+    keep_own_tensors,
     leave_out,
     scales_inside_its_step,
     set_last_rates,
@@ -70,6 +71,14 @@ def test_operations_that_write_are_told_from_those_that_do_not() -> None:
         tensor.add(1)
         tensor.add_(1)
     assert notes.found == {"aten.add.Tensor": False, "aten.add_.Tensor": True}
+
+
+def test_a_module_that_keeps_its_own_tensors_is_moved_without_them() -> None:
+    module = torch.nn.Linear(2, 2)
+    module.child = torch.nn.Linear(2, 2)
+    keep_own_tensors(module)
+    torch.nn.Sequential(module).to("meta")
+    assert module.weight.device.type == "cpu" and module.child.weight.is_meta
 
 
 def test_memory_has_one_identity_and_other_memory_another_also_where_it_is_fake() -> None:

@@ -4,16 +4,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from support.models import tiny_config
 from support.runs import TINY
 from support.sd3 import TINY as MMDIT
+from torch import nn
 
+from ldm.adapters import Int8
 from ldm.errors import Fault
 from ldm.models.model_parts import PartSize
+from ldm.training.quantised import quantise
 from lun.cli.arguments import Arguments
 from lun.run.fixed_memory import GIB, describe_memory, state_bytes
 from lun.run.plan import Amounts, Plan, describe_device, describe_optimizer, describe_parts
 from lun.run.settings import look_at_settings, read_settings
+from lun.strategies.precision import policy_of
 
 AMOUNTS = Amounts(n=168, n_validation=24, batch_size=16, accumulate=2, devices=1, max_steps=900)
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
@@ -117,10 +122,28 @@ def test_adapters_count_as_what_they_are_in_half_precision_too() -> None:
     adapted = {"adapter_config": {"target": "ldm.adapters.Adapters", "params": {"rules": rules}}}
     settings.config["model"]["params"] |= adapted | {"cond_stage_trainable": False}
     network, *others = Plan(settings, 0).training_plan().parts
-    assert network.trained == network.precise > 0 and not any(part.precise for part in others)
+    assert (network.trained, 0) == network.precise > (0, 0) and not any(sum(part.precise) for part in others)
     told = describe_memory([network], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"}, unit=1)
     frozen = network.parameters - network.trained
     assert f"(weights {2 * frozen + 4 * network.trained}.00 + gradients {4 * network.trained}.00" in told
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-true", "bf16-mixed", FROZEN_HALF], ids=str)
+@pytest.mark.parametrize("trains", [True, False])
+def test_what_stays_in_full_precision_counts_so_whether_it_trains_or_not(precision: Any, trains: bool) -> None:
+    network = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)).requires_grad_(False)
+    network[1].requires_grad_(trains).keeps_float32 = True
+    told = describe_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": precision}, 1)
+    policy_of(precision).plugin("cpu").convert_module(network)
+    assert f"(weights {sum(weight.nbytes for weight in network.parameters())}.00 +" in told
+
+
+def test_a_quantised_layer_counts_as_what_it_is() -> None:
+    network = nn.ModuleList([nn.Linear(128, 64)]).requires_grad_(False)
+    vars(network[0])["quantised_as"] = kind = Int8()
+    told = describe_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"}, 1)
+    quantise(network)
+    assert f"(weights {kind.size(torch.Size((64, 128))) + network[0].bias.nbytes}.00 +" in told
 
 
 def test_the_network_is_called_by_its_own_name() -> None:
