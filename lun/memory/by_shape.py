@@ -38,8 +38,8 @@ class ByShape(Optimizer):
 
 
 def _measured(recipe: Recipe, shape: tuple[int, ...], dtype: torch.dtype) -> list[tuple[Any, torch.dtype]]:
-    parameter = torch.zeros(shape, dtype=dtype, requires_grad=True)
-    parameter.grad = torch.zeros_like(parameter)
+    parameter = torch.ones(shape, dtype=dtype, requires_grad=True)  # not zeros, of which Prodigy keeps no copy
+    parameter.grad = torch.ones_like(parameter)
     optimizer: Optimizer = instantiate_from_config(recipe, [parameter], lr=1e-5)
     optimizer.step()
     state: Mapping[str, Any] = optimizer.state[parameter]

@@ -24,7 +24,7 @@ usage: python -m lun.memory --base YAML ... [options and settings of main.py]
 
   The peak memory of a run on one card, from a training step on tensors that have shapes but no memory: seconds on a
   CPU, with no card, no weights and no pictures. The driver's context, workspaces of libraries and what the allocator
-  rounds up come on top: leave about a gibibyte.
+  rounds up come on top: leave about a gibibyte. With --accelerator cpu it is the memory of a run on the CPU.
 
   python -m lun.memory --base sd15 12gb
   python -m lun.memory --base sd15 bf16 data.params.batch_size=8
@@ -59,7 +59,7 @@ def lines(forecast: Forecast) -> list[str]:
     parts = {"step": forecast.step, "optimizer's update": forecast.update, "samples": forecast.samples}
     parts |= {"filling caches": forecast.caches} if forecast.caches else {}
     return [
-        f"peak     {gib(forecast.peak)} GiB on the card",
+        f"peak     {gib(forecast.peak)} GiB {'in main memory' if forecast.on_cpu else 'on the card'}",
         "stays    " + " + ".join(f"{name} {gib(size)}" for name, size in fixed.items()),
         "peaks    " + ", ".join(f"{name} {gib(size)}" for name, size in parts.items()),
         f"average  {gib(forecast.average)} GiB in main memory",

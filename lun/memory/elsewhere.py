@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from ldm.admission import admitted
 from ldm.diffusion.conditioning import Conditioning
 from ldm.models.diffusion.ddpm import DDPM
-from lun.callbacks.offload_frozen import OffloadFrozen
+from ldm.util import instantiate_from_config
+from lun.callbacks.block_swap import BlockSwap
+from lun.callbacks.offload_frozen import OffloadFrozen, offload
 from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.cache.text.fill import BATCH, EMPTY
@@ -31,15 +33,21 @@ class Sized(Protocol):
     def cached_text(self) -> bool: ...
 
 
-def offloads(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration has its frozen parts in main memory between uses."""
+def keep_elsewhere(model: DDPM, config: Mapping[str, Any]) -> None:
+    """Let what a configuration has in main memory lie there: frozen parts between uses, blocks that are streamed."""
     callbacks = (config.get("lightning") or {}).get("callbacks") or {}
-    return any(admitted(recipe["target"]) is OffloadFrozen for recipe in callbacks.values() if recipe)
+    for recipe in filter(None, callbacks.values()):
+        kind = admitted(recipe["target"])
+        if kind is OffloadFrozen:
+            offload(model, CARD)
+        elif kind is BlockSwap:
+            instantiate_from_config(recipe).stream(model, CARD)
 
 
-def on_the_card(model: nn.Module) -> list[Tensor]:
-    """Parameters and buffers that stay there."""
-    return [tensor for tensor in (*model.parameters(), *model.buffers()) if not hasattr(tensor, "visits")]
+def staying_on(device: str, model: nn.Module) -> list[Tensor]:
+    """Parameters and buffers that stay on "cuda"; on the "cpu", from where others visit, all of them."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return [tensor for tensor in tensors if device == "cpu" or not hasattr(tensor, "visits")]
 
 
 def fill_caches(model: DDPM, live: LiveBytes, load: Sized) -> int:
@@ -56,7 +64,7 @@ def fill_caches(model: DDPM, live: LiveBytes, load: Sized) -> int:
             encode = TextEncoder(encoder, CARD)
             built.conditioner.embedder = Remembered(encode([EMPTY]))
             encode([EMPTY] * BATCH)
-            for tensor in on_the_card(encoder):
+            for tensor in staying_on("cuda", encoder):
                 tensor.data = torch.empty(0)
         return peak()
 

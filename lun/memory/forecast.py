@@ -28,12 +28,11 @@ from ldm.training.quantised import quantise
 from ldm.training.steps_in_backward import StepsInBackward
 from ldm.util import Recipe, instantiate_from_config
 from lun.callbacks.fused_backward import FusedBackward
-from lun.callbacks.offload_frozen import offload
 from lun.data.cache.cache_settings import Cache
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape
 from lun.memory.eight_bit import EightBit, stands_for
-from lun.memory.elsewhere import fill_caches, moments_of, offloads, on_the_card
+from lun.memory.elsewhere import fill_caches, keep_elsewhere, moments_of, staying_on
 from lun.memory.live import LiveBytes
 from lun.run.build_model import build_model
 from lun.strategies.combinations import strategy_kind
@@ -44,13 +43,14 @@ from lun.strategies.precision import policy_of
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bytes on the accelerator: what is there all the time, and the peak of each part of a run.
+    """Bytes on the device: what is there all the time, and the peak of each part of a run.
 
     caches   filling the caches ahead of training, the text encoder there too; 0 without
     step     encoding, forward and backward pass
     update   the optimizer's step
     samples  pictures of the image logger
     average  in main memory: the EMA, all of its widths and blocks; a schedule-free optimizer has it among its states
+    on_cpu   whether the device is the CPU, whose memory is where the average lies as well
     """
 
     weights: int
@@ -61,16 +61,17 @@ class Forecast:
     samples: int
     average: int
     caches: int = 0
+    on_cpu: bool = False
 
     @property
     def peak(self) -> int:
-        return max(self.step, self.update, self.samples, self.caches)
+        return max(self.step, self.update, self.samples, self.caches) + (self.average if self.on_cpu else 0)
 
 
 @dataclass(frozen=True)
 class Load:
     """What is put on the card: how many pictures at once, of which sides in pixels, and samples drawn at once; whether
-    pictures come as cached moments, and captions as cached states.
+    pictures come as cached moments, and captions as cached states; and how many such batches make a step.
     """
 
     batch: int
@@ -79,37 +80,41 @@ class Load:
     samples: int
     cached: bool = False
     cached_text: bool = False
+    accumulate: int = 1
 
 
 def forecast(config: Mapping[str, Any]) -> Forecast:
     """The memory that a run of this configuration takes on one device. Raises `Fault` CFG03 for other kinds of models.
 
+    The device is a card, or the CPU where `lightning.trainer.accelerator` says so, whose operations differ a little.
     Counted are the tensors that are alive; not the context of the driver, libraries' workspaces and what the allocator
     rounds up.
     """
     trainer = (config.get("lightning") or {}).get("trainer") or {}
     precision = policy_of(trainer.get("precision")).plugin("cpu")
+    device = "cpu" if trainer.get("accelerator") == "cpu" else "cuda"
     model = build_model(config)  # with real tensors: an objective looks at its noise levels
     if not isinstance(model, DDPM):
         raise Fault("CFG03", "memory is predicted for diffusion models", where="model.target")
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         build(model)
+        if device == "cuda":
+            normalise_in_full(model)
         precision.convert_module(model)
-        if offloads(config):
-            offload(model, torch.device("cpu"))
+        keep_elsewhere(model, config)
         live = stack.enter_context(LiveBytes())
         beside = lower_halves(precision)
-        live.adopt([on_the_card(model), beside])
+        live.adopt([staying_on(device, model), beside])
         load = load_of(config)
         caches = fill_caches(model, live, load) if load.cached else 0
-        optimizer = with_its_kernel(model.optimizer_config, trainer)
-        rehearsal = Rehearsal(model, live, precision, load, optimizer)
-        if isinstance(precision, MasterWeights) and (trainer.get("accumulate_grad_batches") or 1) > 1:
-            rehearsal.micro_batches = 2  # all later ones are like the second
+        recipe = with_its_kernel(model.optimizer_config, trainer, device)
+        if isinstance(precision, MasterWeights) and load.accumulate > 1:
             precision.weights.sum_gradients()
+        fixed = sizes_of([*staying_on(device, model), *beside])
+        rehearsal = Rehearsal(model, live, precision, load, recipe, device)
         rehearsal.fused = fuses(config)
-        return rehearsal.run(sizes_of(on_the_card(model)) + sizes_of(beside), caches)
+        return rehearsal.run(fixed, caches)
 
 
 def build(model: DDPM) -> None:
@@ -117,7 +122,6 @@ def build(model: DDPM) -> None:
     networks = {name: part.build_on_meta() for name, part in model.part_recipes().items()}
     for network in networks.values():
         give_memory(network)
-        normalise_in_full(network)
     model.adopt(networks)
     for network in networks.values():
         quantise(network)
@@ -136,34 +140,36 @@ def load_of(config: Mapping[str, Any]) -> Load:
     shown = 0 if callbacks.get("image_logger") is None else samples
     side = max(resolutions)
     cache = Cache.read(data.get("cache"))
-    return Load(
-        data.get("batch_size", 1), side, side, shown, cache is not None, cache is not None and cache.text is not False
-    )
+    text = cache is not None and cache.text is not False
+    accumulate = ((config.get("lightning") or {}).get("trainer") or {}).get("accumulate_grad_batches") or 1
+    return Load(data.get("batch_size", 1), side, side, shown, cache is not None, text, accumulate)
 
 
 class Rehearsal:
     """Two steps and the pictures between them, on fake tensors."""
 
-    def __init__(self, model: DDPM, live: LiveBytes, precision: Precision, load: Load, optimizer: Recipe) -> None:
+    def __init__(
+        self, model: DDPM, live: LiveBytes, precision: Precision, load: Load, optimizer: Recipe, device: str
+    ) -> None:
         self.model = model
         self.optimizer_config = optimizer
+        self.device = device
         self.live = live
         self.load = load
         self.precision = precision
-        self.micro_batches = 1
         self.fused = False
 
     def run(self, weights: int, caches: int) -> Forecast:
-        """In the order of training: gradients are freed as soon as the optimizer has used them."""
+        """In the order of training: gradients are freed as soon as the optimizer has used them, and not before."""
         trained = [parameter for _, parameter in self.model.trained_parameters()]
-        optimizer = optimizer_of(self.model, self.optimizer_config)
+        optimizer = optimizer_of(self.model, self.optimizer_config, self.device)
         if self.fused:
             optimizer = self.fuse(optimizer, trained)
         peaks: dict[str, int] = {}
         for _ in range(2):  # states appear at the first step
             with self.live.phase() as peak:
-                for _ in range(self.micro_batches):
-                    self.step()
+                for _ in range(min(self.load.accumulate, 2)):  # later ones find what the second does
+                    self.micro_batch()
                 peaks["step"] = peak()
             with self.live.phase() as peak:
                 optimizer = self.update(optimizer, trained)
@@ -173,15 +179,14 @@ class Rehearsal:
             self.samples()
             peaks["samples"] = peak()
         states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-        gradients = (
-            0
-            if self.fused
-            else sizes_of(trained) + (sizes_of(lower_halves(self.precision)) if self.micro_batches > 1 else 0)
-        )
+        summed = sizes_of(lower_halves(self.precision)) if self.load.accumulate > 1 else 0
+        gradients = 0 if self.fused else sizes_of(trained) + summed
         average = copies_of_average(self.model, is_schedule_free(optimizer)) * sum(4 * p.numel() for p in trained)
-        return Forecast(weights, gradients, sizes_of(states), average=average, caches=caches, **peaks)
+        on_cpu = self.device == "cpu"
+        return Forecast(weights, gradients, sizes_of(states), **peaks, average=average, caches=caches, on_cpu=on_cpu)
 
-    def step(self) -> None:
+    def micro_batch(self) -> None:
+        """A forward and a backward pass; gradients of the one before are there."""
         model, count = self.model, self.load.batch
         draws = BatchDraws(0, range(count))
         with self.precision.forward_context():
@@ -266,21 +271,22 @@ def copies_of_average(model: DDPM, schedule_free: bool) -> int:
     return sum(track.copies for track in tracks.values())
 
 
-def with_its_kernel(optimizer: Recipe, trainer: Mapping[str, Any]) -> Recipe:
-    """The recipe as a run on CUDA builds it."""
+def with_its_kernel(optimizer: Recipe, trainer: Mapping[str, Any], device: str) -> Recipe:
+    """The recipe as a run on "cuda" or "cpu" builds it."""
     policy, strategy = policy_of(trainer.get("precision")), strategy_kind(trainer.get("strategy"))
-    fused = {"fused": True} if steps_fused(optimizer, "cuda", strategy, policy.name) else {}
+    fused = {"fused": True} if steps_fused(optimizer, device, strategy, policy.name) else {}
     return {**optimizer, "params": {**(optimizer.get("params") or {}), **fused}}
 
 
-def optimizer_of(model: DDPM, recipe: Recipe) -> torch.optim.Optimizer:
-    """The optimizer of the recipe as it would be on CUDA, or one that takes the same memory."""
+def optimizer_of(model: DDPM, recipe: Recipe, device: str) -> torch.optim.Optimizer:
+    """The optimizer of the recipe as it would be on the device, or one that takes the same memory."""
     groups = [group.for_optimizer(model.learning_rate) for group in model.trained_groups()]
     target = str(recipe["target"])
     if stands_for(target):
         return EightBit(groups, target)
     optimizer: torch.optim.Optimizer = instantiate_from_config(recipe, groups, lr=model.learning_rate)
-    update_all_at_once(optimizer)
+    if device == "cuda":
+        update_all_at_once(optimizer)
     if is_schedule_free(optimizer):
         cast(Any, optimizer).train()
     return optimizer

@@ -41,6 +41,7 @@ def _fill(words: list[str]) -> int:
     from lun.data.cache.shards.filling import Share
     from lun.data.cache.text.encoder import TextEncoder
     from lun.run.fill_caches import FIRST_STAGE, TEXT_ENCODER
+    from lun.strategies.precision import policy_of
 
     data = instantiate_from_config(config["data"])
     cache = data.cache = data.cache or Cache()
@@ -48,6 +49,9 @@ def _fill(words: list[str]) -> int:
     data.describe()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     networks = frozen_networks(config, cache)
+    precision = policy_of(config["lightning"]["trainer"].get("precision")).plugin(device.type)
+    for network in networks.values():
+        precision.convert_module(network)  # as training has them, which would not know states of another precision
     data.cache_moments(LatentEncoder(networks[FIRST_STAGE].to(device), device), Share())
     if TEXT_ENCODER in networks:
         data.cache_text(TextEncoder(networks[TEXT_ENCODER].to(device), device), Share())

@@ -81,7 +81,8 @@ def test_the_command_fills_what_training_then_reads(
 
     monkeypatch.chdir(repo_root)
     data = make_shapes(tmp_path / "shapes", [(32, 32)] * 3)
-    words = ["--base", "configs/demo/emoji.yaml", "--data_root", str(data), *FROZEN]
+    half = "lightning.trainer.precision={target: lun.strategies.precision.Bf16Mixed, params: {frozen_half: true}}"
+    words = ["--base", "configs/demo/emoji.yaml", "--data_root", str(data), *FROZEN, half]
     words += [f"data.params.validation.params.data_root={data}", "data.params.batch_size=2"]
     assert fill(words) == 0
     kept = sorted(cache.rglob("*.safetensors"))

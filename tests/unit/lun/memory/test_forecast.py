@@ -16,11 +16,12 @@ from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.forecast import Forecast, forecast, load_of
+from lun.run.swap_cost import swap_cost
 
 
 def config(**trainer: Any) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
-    found["lightning"]["trainer"] |= trainer
+    found["lightning"]["trainer"] |= {"accelerator": "gpu"} | trainer
     found["lightning"]["callbacks"]["image_logger"] = {"target": "lun.callbacks.ImageLogger", "params": {}}
     found["model"]["params"]["optimizer_config"] = {"target": "torch.optim.AdamW"}
     return found
@@ -104,9 +105,21 @@ def test_what_lies_in_main_memory_is_on_the_card_while_it_computes_alone() -> No
     assert away.step < here.step and away.samples > away.weights
 
 
+def test_blocks_that_are_streamed_are_on_the_card_two_at_a_time() -> None:
+    settings = adapted(precision=FROZEN_HALF)
+    whole = told_of(settings)
+    settings["lightning"]["callbacks"]["swap"] = {"target": "lun.callbacks.BlockSwap"}
+    streamed = told_of(settings)
+    away = swap_cost(settings, instantiate_from_config(settings["model"]).training_plan().parts)
+    assert away is not None and whole.weights - streamed.weights == pytest.approx(sum(away.sizes), rel=0.1)
+    assert streamed.step < whole.step
+    settings["lightning"]["trainer"]["accelerator"] = "cpu"  # whose memory they come from
+    assert told_of(settings).weights == whole.weights
+
+
 @pytest.mark.parametrize(("precision", "fused"), [("bf16-mixed", True), ("16-mixed", False)])
 def test_adam_is_fused_in_the_forecast_where_a_run_on_cuda_fuses_it(precision: str, fused: bool) -> None:
-    assert module.with_its_kernel({"target": "torch.optim.AdamW"}, {"precision": precision})["params"] == (
+    assert module.with_its_kernel({"target": "torch.optim.AdamW"}, {"precision": precision}, "cuda")["params"] == (
         {"fused": True} if fused else {}
     )
 
