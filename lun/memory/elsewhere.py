@@ -50,8 +50,8 @@ def staying_on(device: str, model: nn.Module) -> list[Tensor]:
     return [tensor for tensor in tensors if device == "cpu" or not hasattr(tensor, "visits")]
 
 
-def fill_caches(model: DDPM, live: LiveBytes, load: Sized) -> int:
-    """The peak of filling them; afterwards the text encoder is no longer there, if its captions are kept.
+def fill_caches(model: DDPM, live: LiveBytes, load: Sized, device: str) -> int:
+    """The peak of filling them; afterwards the text encoder is in main memory, if its captions are kept.
 
     That holds for captions that each access gives word for word; others are encoded as they come.
     Raises `Fault` CFG08 for a model without a first stage.
@@ -64,7 +64,7 @@ def fill_caches(model: DDPM, live: LiveBytes, load: Sized) -> int:
             encode = TextEncoder(encoder, CARD)
             built.conditioner.embedder = Remembered(encode([EMPTY]))
             encode([EMPTY] * BATCH)
-            for tensor in staying_on("cuda", encoder):
+            for tensor in staying_on(device, encoder) if device == "cuda" else ():
                 tensor.data = torch.empty(0)
         return peak()
 

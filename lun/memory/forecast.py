@@ -107,7 +107,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
         beside = lower_halves(precision)
         live.adopt([staying_on(device, model), beside])
         load = load_of(config)
-        caches = fill_caches(model, live, load) if load.cached else 0
+        caches = fill_caches(model, live, load, device) if load.cached else 0
         recipe = with_its_kernel(model.optimizer_config, trainer, device)
         if isinstance(precision, MasterWeights) and load.accumulate > 1:
             precision.weights.sum_gradients()

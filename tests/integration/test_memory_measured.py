@@ -74,7 +74,6 @@ LONG = {
     "rounded, twice, accumulation": [of_32("bf16-true"), TWICE, "lightning.trainer.accumulate_grad_batches=3"],
     "adafactor": [optimizer("torch.optim.Adafactor")],
     "lion": [optimizer("pytorch_optimizer.Lion")],
-    "prodigy": [optimizer("pytorch_optimizer.Prodigy")],
     "came": [optimizer("pytorch_optimizer.CAME")],
     "sgd": [optimizer("torch.optim.SGD")],
     "adapters": [LORA, FROZEN],
