@@ -111,7 +111,10 @@ _FLIP = Here((f"{_TRAIN}.flip_p=0.5",))
 _ATTENTION = Here(say="nothing to say: torch's fused attention is always used")
 _ALWAYS = Here(say="nothing to say: TensorBoard and metrics.jsonl are always written")
 _FOUND = Here(say="nothing to say: it is found")
-_ADAPTER = Here(say="there are no adapters (LoRA) here: the whole network is fine-tuned")
+_LORA = "model.params.adapter_config.params.rules.attention.kind.params"
+_ADAPTER = Here(base=("lora",), say="of other kinds (LoCon, LoHa, LoKr, DoRA) docs/adapters.md")
+_RANK = Here((f"{_LORA}.rank={{}}",), ("lora",), example="8")
+_ALPHA = Here((f"{_LORA}.alpha={{}}",), ("lora",), example="8")
 _IN_MAIN_MEMORY = Here(say="nothing to say: averaged weights lie in main memory, and are copied there beside training")
 _IN_ONE_PASS = Here(say="nothing to say: an update reads and writes all averaged weights once")
 _VAE = _setting("model.params.first_stage_config.params.ckpt_path", "vae.safetensors")
@@ -207,9 +210,11 @@ OTHERS: Mapping[str, Here] = {
         ("xformers", "sdpa", "mem_eff_attn", "enable_xformers_memory_efficient_attention", "attention"), _ATTENTION
     ),
     **dict.fromkeys(("report_to", "log_with", "log_prefix"), _ALWAYS),
-    **dict.fromkeys(
-        ("network_dim", "network_alpha", "network_module", "network_args", "rank", "lora_rank", "lora_alpha"), _ADAPTER
-    ),
+    **dict.fromkeys(("network_module", "network_args", "network_train_unet_only", "use_lora"), _ADAPTER),
+    **dict.fromkeys(("network_dim", "rank", "lora_rank"), _RANK),
+    **dict.fromkeys(("network_alpha", "lora_alpha"), _ALPHA),
+    "blocks_to_swap": Here((f"{_CALLBACKS}.block_swap.params.blocks={{}}",), ("lora", "block-swap"), example="8"),
+    "torch_compile": Here(base=("compile",)),
     **dict.fromkeys(("save_model_as", "save_precision"), Here(base=("export",))),
 }
 

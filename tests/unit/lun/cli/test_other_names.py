@@ -63,11 +63,12 @@ def test_a_whole_line_of_another_trainer_is_answered_by_one_of_ours():
     )
     assert fault.id == "CLI03"
     assert shlex.split(fault.fix) == [
-        *("python", "main.py", "--base", "sd15", "latent-cache"),
-        *("data.params.batch_size=4", "model.base_learning_rate=1e-5", "--precision", "16-mixed"),
+        *("python", "main.py", "--base", "sd15", "lora", "latent-cache"),
+        *("data.params.batch_size=4", "model.base_learning_rate=1e-5"),
+        *("model.params.adapter_config.params.rules.attention.kind.params.rank=8", "--precision", "16-mixed"),
         *("--init-from", "my models/sd [v1].ckpt", "-t", "--seed", "3"),
     ]
-    assert "--network_dim 8; there are no adapters (LoRA) here: the whole network is fine-tuned" in fault.why
+    assert "--network_dim 8 is here --base ... lora" in fault.why
     assert "--xformers; nothing to say" in fault.why
 
 
