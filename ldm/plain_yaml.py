@@ -17,6 +17,20 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(str(error) if is_yaml_error else "it is nested too deeply, or has odd types") from error
 
 
+def entries_of_yaml(text: str) -> list[tuple[int, list[str]]]:
+    """Of each entry of a list, the line where it begins, from 1 on, and the keys that it says, those said twice too.
+
+    text  what `parse_yaml` gives a list of
+    """
+    root = yaml.compose(text, _WithoutAliases)
+    entries = root.value if isinstance(root, yaml.SequenceNode) else []
+    return [(entry.start_mark.line + 1, _keys(entry)) for entry in entries]
+
+
+def _keys(node: yaml.Node) -> list[str]:
+    return [str(key.value) for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
 class _WithoutAliases(yaml.SafeLoader):
     """Safe YAML that refuses `*name`."""
 

@@ -1,7 +1,7 @@
 """Drawing samples: our solvers and diffusers' behind one call, on a network's own path and prediction."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -13,8 +13,8 @@ from ldm.diffusion.path import Path, trailing
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.prediction_names import LIBRARY_NAMES
 from ldm.errors import Fault
+from ldm.scheduler_names import Scheduler
 
-Scheduler = Literal["ddim", "euler", "dpmpp"]
 PREDICTION_TYPES: Mapping[Prediction, str] = {name: LIBRARY_NAMES[name] for name in ("eps", "v", "x0")}
 """Those that diffusers' solvers know on the paths that they know."""
 

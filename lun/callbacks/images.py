@@ -11,11 +11,13 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from PIL import Image
 from torch import Tensor
 
+from ldm.models.diffusion.ddpm import DDPM
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.preserved_state import preserved_state
-from lun.previews.grid import fitted, grid, layout, to_uint8, write
+from lun.previews.drawable import require_previewable, sides_of
+from lun.previews.grid import fitted, grid, layout, on_one_size, to_uint8, write
 from lun.previews.options import SAMPLED, UNCHANGED, at_least_one, chosen, for_model, known, not_again
-from lun.previews.prompts import Prompts, drawn_at_once, refined, seeds_of
+from lun.previews.prompts import Prompts, drawn_at_once, how_of, labels_of, seeds_of
 from lun.previews.samples import SampleRecord
 from lun.previews.strip import draw_strip
 
@@ -36,7 +38,8 @@ class ImageLogger(AtStepBoundary):
     clamp, rescale       how values become bytes, see `to_uint8`
     prompts              fixed prompts, drawn from seeds 42, 43, ... with the raw and with the averaged weights;
                          captions of batches are then not sampled; a file (one a line, or YAML) is read again each time.
-                         Each may say more: `a fox --n blurry --d 7 --l 7.5 --s 30` (negative, seed, guidance, steps)
+                         Each may say more, as prompts of `lun.sample` do: `a fox --n blurry --w 512 --h 768 --d 7 --l 7
+                         --s 30 --ss euler` (negative, width, height, seed, guidance, steps, scheduler), or a map
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
                          is none), guidance_rescale, guidance_low, guidance_high (`ldm.diffusion.guidance.Guidance`),
                          and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
@@ -54,7 +57,7 @@ class ImageLogger(AtStepBoundary):
         clamp: bool = True,
         rescale: bool = True,
         disabled: bool = False,
-        prompts: Sequence[str] | str = (),
+        prompts: Sequence[str | Mapping[str, Any]] | str = (),
         log_images_kwargs: Mapping[str, Any] | None = None,
         log_images_to_loggers: bool = True,
     ) -> None:
@@ -88,8 +91,8 @@ class ImageLogger(AtStepBoundary):
 
     @property
     def prompts(self) -> list[str]:
-        """The texts of the prompts that are drawn."""
-        return [prompt.text for prompt in self._drawn]
+        """What the prompts that are drawn are called: see `labels_of`."""
+        return labels_of(self._drawn)
 
     @property
     def seeds(self) -> list[int]:
@@ -102,6 +105,11 @@ class ImageLogger(AtStepBoundary):
         """Raises `Fault` CFG03 for a picture that this model does not draw, before anything is computed."""
         if not self.disabled and hasattr(pl_module, "log_images"):
             self._model_options(pl_module)
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Raises `Fault` for a prompt that this model cannot draw, before the first step."""
+        if not self.disabled and isinstance(pl_module, DDPM):
+            self._prompts.require(lambda prompt: require_previewable(prompt, self.options, pl_module))
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._train_batch = batch
@@ -195,31 +203,36 @@ class ImageLogger(AtStepBoundary):
         except OSError as error:
             log.warning("could not write the strip of samples: %s", error)
 
-    def _keep_samples(self, trainer: Trainer, record: SampleRecord, weights: str, images: Tensor, step: int) -> None:
-        key = "samples" if weights == "raw" else "samples_ema"
+    def _keep_samples(
+        self, trainer: Trainer, record: SampleRecord, weights: str, drawn: Sequence[Tensor], step: int
+    ) -> None:
+        images, key = on_one_size(drawn), "samples" if weights == "raw" else "samples_ema"
         path = self._write(trainer, "samples", key, f"{key}/sheet", images, step, self.prompts)
         if path is None:
             return
         plan = layout(to_uint8(images[:1]).repeat(len(images), 0), self._columns(images), True, _scale(images))
-        record.add(step, self.prompts, self.seeds, weights, path.name, plan)
+        record.add(
+            step, self.prompts, self.seeds, weights, path.name, plan, [(one.shape[2], one.shape[1]) for one in drawn]
+        )
         if weights == "raw":
             log.info("step %5d  samples → images/samples/%s", step, path.name)
 
-    def _sample(self, trainer: Trainer, pl_module: Any) -> Tensor:
-        """(n, 3, h, w) on the CPU, a few prompts at a time; a sample depends on its own seed alone."""
-        parts, seeds = [], self.seeds
+    def _sample(self, trainer: Trainer, pl_module: Any) -> list[Tensor]:
+        """(3, h, w) of each on the CPU, a few prompts at a time; a sample depends on its own seed alone."""
+        pictures: list[Tensor] = []
+        seeds = self.seeds
         for few in drawn_at_once(self._drawn, self.max_images):
-            said = self._drawn[few[0]].settings
-            guidance = float(said.get("guidance", self._guidance))
-            how = {"steps": said.get("steps", self._sampling_steps), "guidance": guidance}
-            how |= refined(self._drawn[few[0]], self.options, guidance)
+            first = self._drawn[few[0]]
+            how = how_of(first, self.options)
+            if (sides := sides_of(first, pl_module)) is not None:
+                how["sides"] = sides
             negatives = [self._drawn[place].settings.get("negative", "") for place in few]
             apart = {"negatives": negatives} if any(negatives) else {}
             texts = [self._drawn[place].caption for place in few]
             with trainer.precision_plugin.forward_context():
                 images = pl_module.sample_prompts(texts, [seeds[place] for place in few], **how, **apart)
-            parts.append(images.float().cpu())
-        return torch.cat(parts)
+            pictures += images.float().cpu()
+        return pictures
 
     @property
     def _sampling_steps(self) -> int:

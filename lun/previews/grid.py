@@ -38,6 +38,15 @@ def to_uint8(images: Tensor, clamp: bool = True, rescale: bool = True) -> Pixels
     return np.ascontiguousarray((unit * 255).round().byte().permute(0, 2, 3, 1).numpy())
 
 
+def on_one_size(pictures: Sequence[Tensor]) -> Tensor:
+    """(n, 3, H, W) of pictures (3, h, w), each in the left upper corner, and white (1) beside and below it."""
+    from torch import stack
+    from torch.nn.functional import pad
+
+    height, width = (max(picture.shape[axis] for picture in pictures) for axis in (1, 2))
+    return stack([pad(p, (0, width - p.shape[2], 0, height - p.shape[1]), value=1.0) for p in pictures])
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the tiles of a grid lie; all in pixels, `scale` enlarges each picture by a whole number."""
@@ -61,12 +70,16 @@ class Layout:
         """From one tile to the next: across, down."""
         return self.width * self.scale + self.gap, self.height * self.scale + self.caption + self.gap
 
-    def box(self, index: int) -> tuple[int, int, int, int]:
-        """Left, top, right and bottom of the picture of one tile, its caption left out."""
+    def box(self, index: int, size: tuple[int, int] | None = None) -> tuple[int, int, int, int]:
+        """Left, top, right and bottom of the picture of one tile, its caption left out.
+
+        size  (width, height) of a picture that does not fill its tile: see `on_one_size`
+        """
         across, down = self.pitch
+        width, height = size or (self.width, self.height)
         left = self.gap + index % self.columns * across
         top = self.gap + index // self.columns * down
-        return left, top, left + self.width * self.scale, top + self.height * self.scale
+        return left, top, left + width * self.scale, top + height * self.scale
 
 
 def layout(images: Pixels, columns: int, captioned: bool = False, scale: int = 1) -> Layout:

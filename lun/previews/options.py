@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ldm.diffusion.guidance import Guidance
 from ldm.errors import Fault
 from lun.config.schema import mismatch
-from lun.previews.prompts import REFINED
+from lun.previews.prompt_grammar import REFINED
 
 T = TypeVar("T")
 

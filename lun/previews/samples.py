@@ -35,13 +35,24 @@ class SampleRecord:
         self.path = folder / "samples.jsonl"
 
     def add(
-        self, step: int, prompts: Sequence[str], seeds: Sequence[int], weights: str, file: str, plan: Layout
+        self,
+        step: int,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        weights: str,
+        file: str,
+        plan: Layout,
+        sizes: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Append one line for each tile of a sheet that was just written."""
+        """Append one line for each tile of a sheet that was just written.
+
+        sizes  (width, height) of each picture, where not all fill their tiles
+        """
         torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
         lines = ["\n"] if torn else []
         for index, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
-            sample = Sample(step, prompt, seed, weights, file, plan.box(index), plan.scale)
+            box = plan.box(index, sizes[index] if sizes else None)
+            sample = Sample(step, prompt, seed, weights, file, box, plan.scale)
             lines.append(json.dumps(asdict(sample), ensure_ascii=False) + "\n")
         with self.path.open("a", encoding="utf-8") as stream:
             stream.writelines(lines)

@@ -21,7 +21,7 @@ EXAMPLES = """examples
   python -m lun.sample logs/latest "fox, purple background" --count 4
   python -m lun.sample mine.safetensors --prompts prompts.txt --steps 30 --scheduler dpmpp
 
-a line of prompts.txt, with kohya's options:  a cat on a roof --n blurry --w 512 --h 768 --d 7 --l 7.5 --s 30"""
+a line of prompts.txt, with kohya's options:  a cat --n blurry --w 512 --h 768 --d 7 --l 7.5 --s 30 --ss euler"""
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

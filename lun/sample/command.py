@@ -16,7 +16,8 @@ from ldm.files.weights_path import path_of_weights
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.previews.prompts import prompts_of, read_prompt, read_prompts
+from lun.previews.prompt_grammar import read_prompt, read_prompts
+from lun.previews.prompts import prompts_of
 from lun.run_dir.claim import claim_folder, writing_into
 from lun.sample.arguments import NAME, parse, text_encoders
 

@@ -16,7 +16,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.published import build_published
 from ldm.models.restoring import restore
 from lun.config.stored import read_stored, stored_value
-from lun.previews.prompts import REFINED
+from lun.previews.prompt_grammar import REFINED
 from lun.run.build_model import build_model
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
@@ -90,7 +90,7 @@ def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:
     options = {"steps": ("ddim_steps", int), "guidance": ("unconditional_guidance_scale", float)}
     options |= {name: (name, float) for name in REFINED}
     said = {
-        "prompts": stored_value(config, f"{LOGGER}.prompts", str | Sequence[str]),
+        "prompts": stored_value(config, f"{LOGGER}.prompts", str | Sequence[str | Mapping[str, Any]]),
         **{
             name: stored_value(config, f"{LOGGER}.log_images_kwargs.{key}", kind)
             for name, (key, kind) in options.items()

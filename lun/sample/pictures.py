@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.diffusion.guidance import Guidance
-from ldm.diffusion.sampler import Scheduler, solver_for
 from ldm.errors import Fault
-from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
-from ldm.models.diffusion.picture_size import pixels_per_latent
+from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.preview import Sampling
-from ldm.modules.encoders.captions import Caption, for_each, most_told
-from lun.previews.prompts import REFINED, Prompt
+from ldm.modules.encoders.captions import Caption, for_each
+from ldm.scheduler_names import Scheduler
+from lun.previews.drawable import own_side, require_drawable, require_size, written_at
+from lun.previews.prompt_grammar import REFINED, Prompt
+from lun.previews.prompts import require_guided
 
 DEFAULTS = {
     "steps": 50,
@@ -69,8 +70,7 @@ def list_pictures(
     Without a seed of its own a picture has `--seed` plus its place. Raises `Fault` CLI03 for sizes that the model
     cannot draw, CFG03 for an unknown scheduler, and steps or guidance that cannot be.
     """
-    side = model.image_size * pixels_per_latent(model)
-    width, height = asked.size or (side, side)
+    width, height = asked.size or (own_side(model), own_side(model))
     given = {name: getattr(asked, name) for name in DEFAULTS if getattr(asked, name) is not None}
     run = {name: value for name, value in run.items() if name in DEFAULTS}
     base = {**DEFAULTS, "width": width, "height": height, **run, **given}
@@ -82,10 +82,20 @@ def list_pictures(
         if settings["guidance"] == 1:  # nothing is left of what the run says of its own guidance
             settings |= {name: DEFAULTS[name] for name in REFINED if name not in {**given, **prompt.settings}}
         settings["seed"] = settings["seed"] + copy if "seed" in settings else first + place
-        pictures.append(Picture(prompt.text, **settings))
-    for picture in pictures:
-        _require_possible(picture, model)
+        require_guided(prompt, settings["guidance"])
+        pictures.append(_drawable(prompt, Picture(prompt.text, **settings), model))
+    if asked.negative and all(picture.guidance == 1 for picture in pictures):
+        fix = "leave it out, or --guidance 5"
+        raise Fault("CFG08", "--negative has no effect without guidance", where="--negative", fix=fix)
     return pictures
+
+
+def _drawable(prompt: Prompt, picture: Picture, model: DDPM) -> Picture:
+    with written_at(prompt.where):
+        require_drawable(model, picture.caption, picture.how)
+    with written_at(prompt.where if {"width", "height"} & prompt.settings.keys() else ""):
+        require_size(model, picture.width, picture.height)
+    return picture
 
 
 def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
@@ -98,22 +108,3 @@ def batches(pictures: Sequence[Picture], size: int) -> Iterator[list[Picture]]:
         batch.append(picture)
     if batch:
         yield batch
-
-
-def _require_possible(picture: Picture, model: DDPM) -> None:
-    how = picture.how
-    encoders = model.conditioner.told if isinstance(model, LatentDiffusion) else 1
-    if (most := most_told([picture.caption])) > encoders:
-        what = f"prompt_{most} of {picture.prompt!r} has no effect: the model has {encoders} of text encoders"
-        raise Fault("CFG08", what, where="--prompts", fix="leave it out")
-    solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
-    step = max(pixels_per_latent(model), model.side_unit())
-    side = model.image_size * pixels_per_latent(model)
-    size = f"{picture.width}x{picture.height}"
-    if picture.width % step or picture.height % step or min(picture.width, picture.height) < step:
-        near = f"{max(step, picture.width // step * step)}x{max(step, picture.height // step * step)}"
-        why = f"sides are multiples of {step} pixels"
-        raise Fault("CLI03", f"a picture of {size} cannot be drawn", where="--size", why=why, fix=f"--size {near}")
-    if getattr(model, "mask", None) and (picture.width, picture.height) != (side, side):
-        what = f"a model for inpainting draws {side}x{side} alone, not {size}"
-        raise Fault("CLI03", what, where="--size", fix=f"--size {side}")

@@ -27,7 +27,7 @@ from lun.data.local import Local
 from lun.inspect.command import run as inspect
 from lun.memory.command import run as memory
 from lun.posthoc_ema.command import run as posthoc_ema
-from lun.previews.prompts import read_prompts
+from lun.previews.prompt_grammar import read_prompts
 from lun.sample.command import run as sample
 
 NUMBERS = st.sampled_from([0, 4, 8, -1, 2**31, 2**63, 2**64 - 1, 10**400, 1e308, "4", None, True])

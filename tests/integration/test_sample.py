@@ -41,7 +41,8 @@ from lun.weights.opening import open_model
 
 PROMPTS = (
     "lightning.callbacks.image_logger={target: lun.callbacks.ImageLogger, params: {batch_frequency: 2, "
-    "prompts: [red noise, blue noise], log_images_kwargs: {ddim_steps: 3, unconditional_guidance_scale: 2.0}}}"
+    "prompts: [red noise, {prompt: blue noise, scheduler: ddim}], "
+    "log_images_kwargs: {ddim_steps: 3, unconditional_guidance_scale: 2.0}}}"
 )
 METRICS = "lightning.logger={metrics: {target: lun.loggers.JsonlLogger}}"
 

@@ -55,7 +55,14 @@ LAYERS: list[list[str]] = [
     ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus", "ldm.transfers"],
     ["ldm.admission"],
     ["ldm.errors"],
-    ["ldm.plain", "ldm.plain_yaml", "ldm.shell", "ldm.torch_internals", "ldm.lightning_internals"],
+    [
+        "ldm.plain",
+        "ldm.plain_yaml",
+        "ldm.scheduler_names",
+        "ldm.shell",
+        "ldm.torch_internals",
+        "ldm.lightning_internals",
+    ],
     ["ldm", "lun"],
 ]
 

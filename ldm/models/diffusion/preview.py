@@ -13,10 +13,11 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
 from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.objective import Network, Objective
-from ldm.diffusion.sampler import Scheduler, sample
+from ldm.diffusion.sampler import sample
 from ldm.errors import Fault
 from ldm.models.diffusion.picture_size import Sides
 from ldm.modules.encoders.captions import Caption
+from ldm.scheduler_names import Scheduler
 
 
 class PreviewedDiffusion(Protocol):

@@ -13,8 +13,10 @@ from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
 from ldm.models.diffusion.inpainting import Mask, surroundings
+from ldm.models.diffusion.picture_size import Sides
 from ldm.models.diffusion.preview import PreviewedDiffusion, Sampling, previewing, sample_clean
 from ldm.modules.encoders.captions import Caption, captions_of
+from ldm.scheduler_names import Scheduler
 
 GAP = 2
 
@@ -254,11 +256,15 @@ class DrawsPictures:
         guidance_rescale: float = 0.0,
         guidance_low: float = 0.0,
         guidance_high: float | None = None,
+        scheduler: Scheduler = "ddim",
+        sides: Sides | None = None,
     ) -> Tensor:
         """Samples of fixed prompts with fixed seeds, comparable over training: (n, 3, H, W) in about [-1, 1].
 
         negatives  a caption for each that guidance leads away from, by default the empty one
+        sides      (h, w) of what is noised, by default a square of the model's `image_size`
         """
-        how = Sampling(steps, Guidance(guidance, guidance_rescale, guidance_low, guidance_high))
+        guided = Guidance(guidance, guidance_rescale, guidance_low, guidance_high)
+        how = Sampling(steps, guided, scheduler=scheduler)
         with previewing(self):
-            return self.decode(sample_clean(self, prompts, seeds, how, negatives=negatives))
+            return self.decode(sample_clean(self, prompts, seeds, how, sides, negatives))

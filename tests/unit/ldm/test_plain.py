@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from ldm.plain import parse_json, read_json, record_of
-from ldm.plain_yaml import parse_yaml
+from ldm.plain_yaml import entries_of_yaml, parse_yaml
 
 
 @pytest.mark.parametrize("text", ["", "[", "[" * 100_000, "9" * 5000, '{"a":' * 50_000, "\x00", b"\xff"])
@@ -85,3 +85,8 @@ def test_a_record_of_other_types_is_a_value_error(odd: dict[str, Any]) -> None:
 def test_what_is_no_record_is_a_value_error(rows: object) -> None:
     with pytest.raises(ValueError):
         record_of(Kept, rows)
+
+
+def test_entries_of_a_list_are_known_with_their_lines_and_keys() -> None:
+    assert entries_of_yaml("# cats\n- a cat\n\n- seed: 3\n  seed: 4\n") == [(2, []), (4, ["seed", "seed"])]
+    assert entries_of_yaml("a: b") == []

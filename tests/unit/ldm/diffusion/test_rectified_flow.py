@@ -15,10 +15,11 @@ from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import column, levels
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow, shifted
-from ldm.diffusion.sampler import Scheduler, sample
+from ldm.diffusion.sampler import sample
 from ldm.diffusion.timesteps import LogitNormal, Range, Stratified, UniformTimesteps
 from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting, uniform
 from ldm.errors import Fault
+from ldm.scheduler_names import Scheduler
 
 PATH = RectifiedFlow()
 X0 = torch.linspace(-1, 1, 3 * 2 * 4 * 4).reshape(3, 2, 4, 4)

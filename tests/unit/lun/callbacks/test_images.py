@@ -10,6 +10,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from PIL import Image
+from support.models import tiny_model
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 from torch.utils.data import DataLoader
@@ -23,6 +24,7 @@ from lun.callbacks.throughput import Throughput
 from lun.loggers import JsonlLogger
 from lun.loop.position_callback import FollowPosition
 from lun.previews.grid import grid
+from lun.previews.samples import SampleRecord
 
 PROMPTS = ["fox, red background", "frog, blue background", "car, green background"]
 
@@ -448,8 +450,37 @@ def test_a_prompt_says_itself_how_it_is_drawn(tmp_path):
     prompts = ["a fox --n blurry --d 7 --l 5 --s 3", "an owl"]
     logger = ImageLogger(prompts=prompts, log_images_kwargs={"ddim_steps": 2, "use_ema_scope": False})
     trainer, model = SimpleNamespace(precision_plugin=SimpleNamespace(forward_context=nullcontext)), Asked()
-    assert logger._sample(trainer, model).shape == (2, 3, 8, 8)
+    assert [sample.shape for sample in logger._sample(trainer, model)] == [(3, 8, 8)] * 2
     assert model.asked == [(["a fox"], [7], 3, 5.0, ["blurry"]), (["an owl"], [43], 2, 1.0, [])]
+
+
+def test_prompts_of_any_size_and_solver_share_a_sheet_and_the_strip(tmp_path, trainer):
+    class Asked(Painter):
+        image_size = 8
+
+        def sample_prompts(self, prompts, seeds, steps, guidance, sides=(8, 8), scheduler="ddim"):
+            self.asked.append((prompts, sides, scheduler))
+            return torch.full((len(prompts), 3, *sides), -0.5)
+
+    prompts = ["a fox --w 24 --ss euler", {"prompt": "a fox", "seed": 42, "height": 16}, "an owl"]
+    arrive(ImageLogger(prompts=prompts), trainer, model := Asked(averages=False), 0)
+    sampled = [asked for asked in model.asked if isinstance(asked[0], list)]
+    assert sampled == [(["a fox"], (8, 24), "euler"), (["a fox"], (16, 8), "ddim"), (["an owl"], (8, 8), "ddim")]
+    record = SampleRecord(tmp_path / "images" / "samples")
+    wanted = [("a fox (width 24, scheduler euler)", 42), ("a fox (height 16)", 42), ("an owl", 44)]
+    tiles = record.tiles(record.read(), 0, "raw", wanted)
+    assert [tile.size for tile in tiles] == [(24, 8), (8, 16), (8, 8)]
+    assert {colour for tile in tiles for _, colour in tile.getcolors()} == {(64, 64, 64)}
+
+
+@pytest.mark.parametrize("line", ["a fox --w 9", "a fox --s 1001"])
+def test_a_prompt_that_the_model_cannot_draw_is_refused_before_the_first_step(line, trainer):
+    model = tiny_model()
+    model.configure_model()
+    with pytest.raises(Fault) as caught:
+        ImageLogger(prompts=["an owl --w 16", line]).on_fit_start(trainer, model)
+    assert caught.value.where.endswith("prompts[1]")
+    ImageLogger(prompts=[line], disabled=True).on_fit_start(trainer, model)
 
 
 def test_guidance_is_refined_by_the_options_or_the_prompt_but_where_a_prompt_has_none(tmp_path):

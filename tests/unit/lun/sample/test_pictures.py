@@ -8,7 +8,7 @@ from support.models import tiny_model
 from ldm.diffusion.guidance import Guidance
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
-from lun.previews.prompts import Prompt
+from lun.previews.prompt_grammar import Prompt
 from lun.sample.arguments import parse
 from lun.sample.metadata import parameters
 from lun.sample.opened_model import SampledModel
@@ -50,6 +50,16 @@ def test_guidance_is_refined_by_prompt_line_or_run_and_not_where_there_is_none(m
     assert unguided.how.guidance == Guidance()
     with pytest.raises(Fault, match="no effect without guidance"):
         listed(model, "--guidance 1 --guidance-rescale 0.7")
+
+
+def test_a_negative_that_no_guidance_heeds_is_refused(model: LatentDiffusion) -> None:
+    own = Prompt("a", {"negative": "wet", "guidance": 1.0}, "p.txt:1")
+    with pytest.raises(Fault, match="the negative of the prompt 'a' has no effect") as caught:
+        listed(model, "", own)
+    assert caught.value.where == "p.txt:1"
+    with pytest.raises(Fault, match="--negative has no effect"):
+        listed(model, "--negative wet --guidance 1")
+    assert listed(model, "--negative wet", Prompt("a", {"guidance": 1.0}), Prompt("b", {}))
 
 
 def test_a_batch_holds_neighbours_that_are_drawn_alike(model: LatentDiffusion) -> None:

@@ -22,6 +22,12 @@ def test_another_seed_or_prompt_gives_another_sample(model: LatentDiffusion) -> 
     assert not torch.equal(first, seed) and not torch.equal(first, prompt)
 
 
+def test_a_sample_has_the_size_and_the_solver_that_are_asked_for(model: LatentDiffusion) -> None:
+    wide = model.sample_prompts(["red a"], [1], steps=2, sides=(4, 8))
+    euler = model.sample_prompts(["red a"], [1], steps=2, sides=(4, 8), scheduler="euler")
+    assert wide.shape == euler.shape == (1, 3, 8, 16) and not torch.equal(wide, euler)
+
+
 def test_sampling_leaves_mode_and_random_state_alone(model: LatentDiffusion) -> None:
     model.train()
     before = torch.get_rng_state()
