@@ -14,6 +14,9 @@ from ldm.modules.encoders.captions import Caption, most_told
 from lun.previews.prompt_grammar import REFINED, Prompt
 from lun.previews.prompts import how_of
 
+OF_A_LINE, OF_A_PROMPT = "--size {}x{}", "--w {} --h {}"
+"""How a size is said to `lun.sample`, and by a prompt."""
+
 
 def own_side(model: DDPM) -> int:
     """Pixels a side of the pictures that a model draws where nothing else is said."""
@@ -36,7 +39,7 @@ def require_previewable(prompt: Prompt, options: Mapping[str, Any], model: DDPM)
         guidance = Guidance(how["guidance"], **refined)
         sampling = Sampling(how["steps"], guidance, scheduler=how.get("scheduler", "ddim"))
         require_drawable(model, prompt.caption, sampling)
-        require_size(model, prompt.settings.get("width", side), prompt.settings.get("height", side))
+        require_size(model, prompt.settings.get("width", side), prompt.settings.get("height", side), OF_A_PROMPT)
 
 
 @contextmanager
@@ -58,14 +61,17 @@ def require_drawable(model: DDPM, caption: Caption, how: Sampling) -> None:
     solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)
 
 
-def require_size(model: DDPM, width: int, height: int) -> None:
-    """Raise `Fault` CLI03 for a size in pixels that the model cannot draw."""
+def require_size(model: DDPM, width: int, height: int, spelt: str) -> None:
+    """Raise `Fault` CLI03 for a size in pixels that the model cannot draw.
+
+    spelt  how a size is said there: `OF_A_LINE` or `OF_A_PROMPT`
+    """
     step, side = max(pixels_per_latent(model), model.side_unit()), own_side(model)
     size = f"{width}x{height}"
     if width % step or height % step or min(width, height) < step:
-        near = f"{max(step, width // step * step)}x{max(step, height // step * step)}"
+        near = spelt.format(max(step, width // step * step), max(step, height // step * step))
         why = f"sides are multiples of {step} pixels"
-        raise Fault("CLI03", f"a picture of {size} cannot be drawn", where="--size", why=why, fix=f"--size {near}")
+        raise Fault("CLI03", f"a picture of {size} cannot be drawn", where="--size", why=why, fix=near)
     if getattr(model, "mask", None) and (width, height) != (side, side):
         what = f"a model for inpainting draws {side}x{side} alone, not {size}"
-        raise Fault("CLI03", what, where="--size", fix=f"--size {side}")
+        raise Fault("CLI03", what, where="--size", fix=spelt.format(side, side))

@@ -12,7 +12,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.preview import Sampling
 from ldm.modules.encoders.captions import Caption, for_each
 from ldm.scheduler_names import Scheduler
-from lun.previews.drawable import own_side, require_drawable, require_size, written_at
+from lun.previews.drawable import OF_A_LINE, OF_A_PROMPT, own_side, require_drawable, require_size, written_at
 from lun.previews.prompt_grammar import REFINED, Prompt
 from lun.previews.prompts import require_guided
 
@@ -93,8 +93,9 @@ def list_pictures(
 def _drawable(prompt: Prompt, picture: Picture, model: DDPM) -> Picture:
     with written_at(prompt.where):
         require_drawable(model, picture.caption, picture.how)
-    with written_at(prompt.where if {"width", "height"} & prompt.settings.keys() else ""):
-        require_size(model, picture.width, picture.height)
+    own = bool({"width", "height"} & prompt.settings.keys())
+    with written_at(prompt.where if own else ""):
+        require_size(model, picture.width, picture.height, OF_A_PROMPT if own else OF_A_LINE)
     return picture
 
 

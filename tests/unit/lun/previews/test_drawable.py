@@ -38,4 +38,10 @@ def test_what_it_cannot_is_refused_with_the_place_of_the_prompt(
 ) -> None:
     with pytest.raises(Fault) as caught:
         require_previewable(Prompt("a", settings, "p.txt:3"), {}, model)
-    assert caught.value.where == "p.txt:3"
+    assert caught.value.where == "p.txt:3" and "--size" not in caught.value.fix
+
+
+def test_a_size_near_by_is_said_as_prompts_say_it(model: LatentDiffusion) -> None:
+    with pytest.raises(Fault, match="19x8") as caught:
+        require_previewable(Prompt("a", {"width": 19}), {}, model)
+    assert caught.value.fix == "--w 18 --h 8"
