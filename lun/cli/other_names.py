@@ -213,7 +213,7 @@ OTHERS: Mapping[str, Here] = {
     **dict.fromkeys(("network_module", "network_args", "network_train_unet_only", "use_lora"), _ADAPTER),
     **dict.fromkeys(("network_dim", "rank", "lora_rank"), _RANK),
     **dict.fromkeys(("network_alpha", "lora_alpha"), _ALPHA),
-    "blocks_to_swap": Here((f"{_CALLBACKS}.block_swap.params.blocks={{}}",), ("lora", "block-swap"), example="8"),
+    "blocks_to_swap": Here((f"{_CALLBACKS}.block_swap.params.blocks={{}}",), ("block-swap",), example="8"),
     "torch_compile": Here(base=("compile",)),
     **dict.fromkeys(("save_model_as", "save_precision"), Here(base=("export",))),
 }
