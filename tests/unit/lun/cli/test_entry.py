@@ -15,7 +15,12 @@ ROOT = Path(__file__).parents[4]
 COMMANDS = ["main.py"] + sorted(
     ".".join(path.relative_to(ROOT).parent.parts) for path in (ROOT / "lun").rglob("__main__.py")
 )
-ARGUMENTS = {"lun.convert": ["in", "out.safetensors", "--to", "ldm"], "lun.posthoc_ema": ["inspect", "run"]}
+ARGUMENTS = {
+    "lun.board": ["configs"],
+    "lun.convert": ["configs", "out.safetensors", "--to", "ldm"],
+    "lun.inspect": ["my pictures"],
+    "lun.posthoc_ema": ["inspect", "SNAPSHOTS"],
+}
 
 
 def started_bare(words: list[str], environment: Path) -> subprocess.CompletedProcess[str]:
@@ -28,8 +33,9 @@ def started_bare(words: list[str], environment: Path) -> subprocess.CompletedPro
 def test_a_python_without_packages_is_told_which_has_them(command: str, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
+    (tmp_path / "ema-00000010.safetensors").touch()  # what is not there would be told first
     words = [command] if command == "main.py" else ["-m", command]
-    words += ARGUMENTS.get(command, ["--base", "emoji"] if command != "lun.inspect" else ["my pictures"])
+    words += [word.replace("SNAPSHOTS", str(tmp_path)) for word in ARGUMENTS.get(command, ["--base", "emoji"])]
     answer = started_bare(words, tmp_path)
     assert answer.returncode == 7 and "Traceback" not in answer.stderr, answer.stderr
     assert answer.stderr.startswith("error[DEP01]: the package ")
