@@ -16,7 +16,7 @@ from lun.report import run_page
 from lun.report.chart_groups import LOSS, chart_data, chart_groups
 from lun.report.curves import Curves, read_curves
 from lun.report.sample_tiles import ROOM, SampledPrompt, SampleStrip, TileCache, sample_strip, strip_data
-from lun.run_dir.config_changes import stored_settings
+from lun.run_dir.config_changes import readable_settings
 from lun.run_dir.directory import RunDirectory
 
 LETTERS = "ABCDEFGH"
@@ -43,12 +43,12 @@ class ComparedRun:
 def compared(runs: Mapping[str, Path], cache: TileCache) -> list[ComparedRun]:
     """The runs of a comparison, in their order, at most `MOST`."""
     room = ROOM // max(1, len(runs))
-    return [
-        ComparedRun(
-            letter, colour, name, read_curves(path), sample_strip(path, cache, room), dict(_flat(_settings(path)))
-        )
-        for letter, colour, (name, path) in zip(LETTERS, COLOURS, runs.items(), strict=False)
-    ]
+    columns = []
+    for letter, colour, (name, path) in zip(LETTERS, COLOURS, runs.items(), strict=False):
+        settings = dict(_flat(readable_settings(RunDirectory(path).resolved_config) or {}))
+        strip = sample_strip(path, cache, room)
+        columns.append(ComparedRun(letter, colour, name, read_curves(path), strip, settings))
+    return columns
 
 
 def comparison_page(runs: Sequence[ComparedRun], above: str = "") -> str:
@@ -105,13 +105,6 @@ def _charts(runs: Sequence[ComparedRun]) -> Iterator[dict[str, Any]]:
                 look = {"colour": run.colour, "dash": DASHES[place % len(DASHES)]}
                 plot["lines"].append(line | look | {"label": f"{run.letter} {line['label']}"})
     yield from sorted(plots.values(), key=lambda plot: str(plot["title"]) != LOSS)
-
-
-def _settings(path: Path) -> Mapping[str, Any]:
-    try:
-        return stored_settings(RunDirectory(path).resolved_config) or {}
-    except (OSError, ValueError):
-        return {}
 
 
 def _flat(settings: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:

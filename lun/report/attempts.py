@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from ldm.plain import read_json
-from lun.run_dir.config_changes import changed_settings, stored_settings
+from lun.run_dir.config_changes import changed_settings, readable_settings
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.run_json import RunRecord
 
@@ -58,17 +57,10 @@ def _settings(run: RunDirectory) -> Sequence[Mapping[str, Any]]:
     except OSError:
         return []
     former = [path for _, path in sorted(names, key=lambda one: _order(one[0]))][-SHOWN:]
-    return [settings for path in [*former, run.resolved_config] if (settings := _stored(path)) is not None]
+    return [settings for path in [*former, run.resolved_config] if (settings := readable_settings(path)) is not None]
 
 
 def _order(stem: str) -> tuple[str, int]:
     match = _STAMPED.fullmatch(stem)
     assert match is not None
     return match[1], int(match[2] or 1)
-
-
-def _stored(path: Path) -> Mapping[str, Any] | None:
-    try:
-        return stored_settings(path)
-    except (OSError, ValueError):
-        return None

@@ -17,7 +17,7 @@ from lun.report.disk_use import FileUse, disk_use
 from lun.report.picture_list import PictureList, picture_lists
 from lun.report.run_state import RunState, run_state
 from lun.report.sample_tiles import SampleStrip, TileCache, sample_strip
-from lun.run_dir.config_changes import stored_settings
+from lun.run_dir.config_changes import readable_settings
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.what_trains import FILE as WHAT_TRAINS
 
@@ -66,7 +66,7 @@ class RunFacts:
 
 def plan_of(run: RunDirectory, state: RunState) -> Iterator[tuple[str, str]]:
     """What trains, on which data, how: label and text."""
-    settings = _settings(run)
+    settings = readable_settings(run.resolved_config) or {}
     yield from _networks(run)
     if data := _data(settings, state):
         yield "data", data
@@ -110,13 +110,6 @@ def _data(settings: Mapping[str, Any], state: RunState) -> str:
     if isinstance(n, int) and isinstance(batch, int) and n:
         told.append(f"{state.step * batch / n:.1f} epochs so far")
     return "; ".join(text for text in [", ".join(roots), *told] if text)
-
-
-def _settings(run: RunDirectory) -> Mapping[str, Any]:
-    try:
-        return stored_settings(run.resolved_config) or {}
-    except (OSError, ValueError):
-        return {}
 
 
 def _json(path: Path) -> Any:

@@ -30,6 +30,14 @@ def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
     return settings if isinstance(settings, Mapping) else None
 
 
+def readable_settings(resolved: Path) -> Mapping[str, Any] | None:
+    """`stored_settings` for who only shows them: None as well where the file cannot be read."""
+    try:
+        return stored_settings(resolved)
+    except (OSError, ValueError):
+        return None
+
+
 def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in [*new, *(key for key in old if key not in new)]:

@@ -42,16 +42,6 @@ from lun.run.session import Session
 from lun.run.settings import look_at_settings
 
 aten = torch.ops.aten
-NO_KERNEL = (
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-    "detach",
-    "alias",
-    "_unsafe_view",
-)
 READ = ("_local_scalar_dense", "is_nonzero")
 
 

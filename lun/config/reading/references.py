@@ -107,6 +107,7 @@ def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def put(config: Any, path: Path, text: str | None) -> None:
+    """Replace the value at a path that is there."""
     for key in path[:-1]:
         config = config[int(key) if isinstance(config, list) else key]
     config[int(path[-1]) if isinstance(config, list) else path[-1]] = text
