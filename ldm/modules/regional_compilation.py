@@ -60,7 +60,7 @@ def no_blocks(name: str) -> Fault:
 def require_compiler(device: str) -> None:
     """Raise `Fault` DEP01 without what Inductor makes code with on `device` (cpu, cuda), CFG08 for another device."""
     if device not in COMPILERS:
-        fix = "--accelerator gpu or cpu, or leave the callback out"
+        fix = f"train on {' or '.join(COMPILERS)}, or leave the callback out"
         raise Fault("CFG08", f"blocks cannot be compiled for {device}", where=WHERE, fix=fix)
     variable, language, usual = COMPILERS[device]
     given = shlex.split(os.environ.get(variable, ""))[:1] or usual

@@ -22,6 +22,7 @@ from lun.pages.document import document, fragment
 from lun.report.run_facts import RunFacts
 from lun.report.run_page import day, look, run_page, scripts
 from lun.report.sample_tiles import TileCache
+from lun.run_dir.directory import RunDirectory
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -35,7 +36,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 LIVES = 20
-"""Seconds after which a page is made anew though no file has changed: time goes on, and processes end."""
+"""Seconds after which the page of a run that trains is made anew though no file changed: processes end unheard."""
 WATCHED = ("run.json", "metrics.jsonl", "console.log", "images/samples/samples.jsonl", "checkpoints", "metrics")
 
 
@@ -125,8 +126,11 @@ def _address(path: str, arguments: list[tuple[str, str]]) -> str:
 
 def _tag(runs: list[Path]) -> str:
     """What changes when a page of these runs would."""
-    seen: list[Any] = [int(time.time() / LIVES)]
+    seen: list[Any] = []
     for run in runs:
+        record = RunDirectory(run).record()
+        if record is None or record.status == "running":
+            seen.append(int(time.time() / LIVES))
         for name in WATCHED:
             try:
                 status = (run / name).stat()

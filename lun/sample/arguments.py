@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.scheduler_names import Scheduler, scheduler_named
 from lun.cli.command_parser import CommandParser
 
 NAME = "python -m lun.sample"
@@ -78,7 +79,7 @@ def _pictures(group: Any) -> None:
     group.add_argument("--guidance-rescale", type=_share, help="0 to 1: spread of the guided output as without (0)")
     group.add_argument("--guidance-low", type=_guidance, help="guidance only above this sigma / alpha (0)")
     group.add_argument("--guidance-high", type=_guidance, help="and up to this one (no limit)")
-    group.add_argument("--scheduler", help="ddim, euler or dpmpp (ddim)")
+    group.add_argument("--scheduler", type=_scheduler, help="ddim, euler or dpmpp (ddim)")
     group.add_argument("--size", type=size, help="512 or 512x768, width first (the model's)")
     group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
 
@@ -139,6 +140,13 @@ def _share(text: str) -> float:
     if not 0 <= number <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return number
+
+
+def _scheduler(text: str) -> Scheduler:
+    try:
+        return scheduler_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no solver: {error}") from error
 
 
 def _positive(text: str) -> int:

@@ -1,5 +1,7 @@
 """What the board answers, and what it never does."""
 
+import json
+
 import pytest
 from support.run_folder import Page, log_metrics, make_run
 
@@ -35,6 +37,17 @@ def test_a_page_that_the_browser_has_is_not_made_again(board, logs, monkeypatch)
     assert get(client, "/run/a/same", headers={"If-None-Match": tag}).status_code == 304
     log_metrics(logs / "a/same", {120: {"train/loss": 0.5}})
     assert get(client, "/run/a/same", headers={"If-None-Match": tag}).status_code == 200
+
+
+@pytest.mark.parametrize(("status", "code"), [("running", 200), ("finished", 304)])
+def test_time_alone_makes_the_page_of_a_run_anew_while_it_trains(board, logs, monkeypatch, status, code):
+    file = logs / "a/same/run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"status": status}))
+    monkeypatch.setattr("lun.board.board_app.time.time", lambda: 1.8e9)
+    client = board()
+    tag = get(client, "/run/a/same").headers["ETag"]
+    monkeypatch.setattr("lun.board.board_app.time.time", lambda: 1.8e9 + 60)
+    assert get(client, "/run/a/same", headers={"If-None-Match": tag}).status_code == code
 
 
 @pytest.mark.parametrize(

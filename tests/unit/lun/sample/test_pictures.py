@@ -62,6 +62,10 @@ def test_a_negative_that_no_guidance_heeds_is_refused(model: LatentDiffusion) ->
     assert listed(model, "--negative wet", Prompt("a", {"guidance": 1.0}), Prompt("b", {}))
 
 
+def test_a_solver_goes_by_the_names_of_other_programs_too(model: LatentDiffusion) -> None:
+    assert {picture.scheduler for picture in listed(model, "--scheduler k_euler")} == {"euler"}
+
+
 def test_a_batch_holds_neighbours_that_are_drawn_alike(model: LatentDiffusion) -> None:
     prompts = [Prompt(text, {"steps": steps}) for text, steps in zip("abcde", (2, 2, 2, 3, 2), strict=True)]
     found = [[p.prompt for p in batch] for batch in batches(listed(model, "", *prompts), 2)]
