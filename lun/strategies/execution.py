@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -106,13 +106,19 @@ def settle_execution(trainer: Mapping[str, Any]) -> Execution:
 
 
 def settle_execution_anywhere(trainer: Mapping[str, Any]) -> Execution:
-    """The same for one CPU in the place of devices that this machine may lack: raises what no machine could mend."""
+    """The same for one CPU in the place of devices that this machine may lack: raises what no machine could mend.
+
+    Strategy and precision are those of the run, for whoever asks what goes with them; the rank is one.
+    """
     on_cpu = trainer.get("accelerator") == "cpu"
     one_cpu = {**trainer, "accelerator": "cpu", "devices": 1, "num_nodes": 1}
     asked = _as_written(one_cpu, on_cpu)
-    if asked.strategy == "auto" and _asks_for_several(trainer):
+    strategy = asked.strategy
+    if strategy == "auto" and _asks_for_several(trainer):
+        strategy = DDP
         require_combination("ddp", asked.precision.name, on_cpu)
-    return _with_ranks(asked if on_cpu else _as_written({**one_cpu, "precision": "32-true"}, True))
+    settled = _with_ranks(asked if on_cpu else _as_written({**one_cpu, "precision": "32-true"}, True))
+    return replace(settled, strategy=strategy, precision=asked.precision)
 
 
 def require_numbers(trainer: Mapping[str, Any]) -> None:
@@ -167,8 +173,12 @@ def _with_ranks(asked: Execution) -> Execution:
 
 
 def _asks_for_several(trainer: Mapping[str, Any]) -> bool:
-    """Whether so many devices or machines are asked for by number that `auto` is DDP."""
-    numbers = (trainer.get("devices"), trainer.get("num_nodes"))
+    """Whether so many devices or machines are asked for, by number or one by one, that `auto` is DDP."""
+    devices = trainer.get("devices")
+    one_by_one = devices.split(",") if isinstance(devices, str) and "," in devices else devices
+    if isinstance(one_by_one, list):
+        devices = len([one for one in one_by_one if str(one).strip()])
+    numbers = (devices, trainer.get("num_nodes"))
     return any(str(number).isdecimal() and int(number) > 1 for number in numbers if number is not None)
 
 

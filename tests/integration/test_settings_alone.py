@@ -14,6 +14,8 @@ Lun = Callable[..., int]
 VALIDATION = "data.params.validation"
 OBJECTIVE = "model.params.objective={target: ldm.diffusion.objective.Objective, params: {%s}}"
 ZERO = "path: {target: ldm.diffusion.path.DDPMPath, params: {zero_terminal_snr: true}}"
+FUSED = "{target: lun.callbacks.FusedBackward}"
+COMPILED = "{target: lun.callbacks.CompiledBlocks}"
 HUBER = "loss: {target: ldm.diffusion.loss.Huber}"
 
 SETTINGS = {
@@ -70,6 +72,13 @@ SETTINGS = {
     ],
     "averaged weights on no device": ["model.params.ema_config.params.device=gpu"],
     "averaged weights without a thread": ["model.params.ema_config.params.threads=0"],
+    "steps within the backward pass of two devices": [f"lightning.callbacks.mine={FUSED}", "--devices", "2"],
+    "steps within the backward pass in float16": [f"lightning.callbacks.mine={FUSED}", "--precision", "16-mixed"],
+    "compiled blocks under DeepSpeed": [f"lightning.callbacks.mine={COMPILED}", "lightning.trainer.strategy=deepspeed"],
+    "streamed blocks on two devices": [
+        "lightning.callbacks.mine={target: lun.callbacks.BlockSwap}",
+        "lightning.trainer.devices=2",
+    ],
     "a saver that never saves": ["lightning.callbacks.mine={target: lun.callbacks.Checkpoint, params: {filename: a}}"],
 }
 

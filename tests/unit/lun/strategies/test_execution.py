@@ -8,6 +8,8 @@ from ldm.errors import Fault
 from lun.strategies import execution
 from lun.strategies.execution import settle_execution, settle_execution_anywhere
 
+SEVERAL: tuple[dict[str, Any], ...] = ({"devices": 2}, {"devices": "2"}, {"num_nodes": 2})
+
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,10 +44,27 @@ def test_several_devices_train_under_ddp_unless_another_strategy_is_named() -> N
 
 
 @pytest.mark.parametrize("settle", [settle_execution, settle_execution_anywhere])
-@pytest.mark.parametrize("several", [{"devices": 2}, {"devices": "2"}, {"num_nodes": 2}])
+@pytest.mark.parametrize("several", SEVERAL)
 def test_several_devices_without_a_strategy_are_refused_what_ddp_cannot(settle: Any, several: dict[str, Any]) -> None:
     with pytest.raises(Fault, match="precision bf16-master cannot be used with strategy ddp"):
         settle({"accelerator": "cpu", "precision": "bf16-master", **several})
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize("asked", [{}, {"devices": 1}, {"strategy": "ddp"}, {"strategy": "fsdp"}, *SEVERAL])
+def test_a_check_knows_the_strategy_and_the_precision_of_the_run(asked: dict[str, Any], precision: str) -> None:
+    settings = {"accelerator": "cpu", "precision": precision, **asked}
+    here, anywhere = settle_execution(settings), settle_execution_anywhere(settings)
+    elsewhere = settle_execution_anywhere({**settings, "accelerator": "gpu"})
+    assert here.kind == anywhere.kind == elsewhere.kind
+    assert here.precision.name == anywhere.precision.name == elsewhere.precision.name
+
+
+@pytest.mark.parametrize(
+    ("devices", "kind"), [([0, 1], "ddp"), ("0,1", "ddp"), ([0], "one device"), ("0,", "one device")]
+)
+def test_a_check_counts_the_gpus_that_are_named_one_by_one(devices: Any, kind: str) -> None:
+    assert settle_execution_anywhere({"accelerator": "gpu", "devices": devices}).kind == kind
 
 
 @pytest.mark.parametrize("settle", [settle_execution, settle_execution_anywhere])
