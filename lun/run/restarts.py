@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 def going_on(arguments: Arguments, words: list[str]) -> Arguments:
     """`arguments`, or those that resume the run which this job began by the same `words`, if that has saved anything.
 
-    A job that is queued again (SLURM) or a group of ranks that torchrun starts again gets the command line that it had
-    at first. `-r` without a name is the run of this job there and not the newest of all, which may be another's: raises
-    `Fault` RES01 where this job has saved nothing.
+    A job that is queued again (SLURM, or whatever sets `LUN_JOB`) or a group of ranks that torchrun starts again gets
+    the command line that it had at first. `-r` without a name is the run of this job there and not the newest of all,
+    which may be another's: raises `Fault` RES01 where this job has saved nothing.
     """
     job = this_job()
     newest = (Path(arguments.logdir) / LATEST).as_posix()
@@ -42,7 +42,7 @@ def _has_saved(run: RunDirectory) -> bool:
 def _nothing_of_this_job(job: str, newest: str) -> Fault:
     return Fault(
         "RES01",
-        f"{job} was started again and has no run with a checkpoint",
+        f"{job} has no run with a checkpoint",
         where="--resume",
         why=f"{newest} is a run of another job; going on with that is for somebody to ask for by its name",
         fix="begin by the command line without --resume, here as in the first start: a job that is started again goes "

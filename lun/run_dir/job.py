@@ -8,10 +8,16 @@ from pathlib import Path
 
 from lun.run_dir.directory import RunDirectory
 
+NAME = "LUN_JOB"
+"""The variable by which a scheduler that this program does not know names a job, the same in each of its starts."""
+
 
 @dataclass(frozen=True)
 class Job:
-    """A SLURM job, or the processes of one torchrun. `again`: it was started before, and ended without having asked."""
+    """A job that a person names, one of SLURM, or the processes of one torchrun.
+
+    again  it was started before, and ended without having asked; of a job that a person names nobody knows: it may be
+    """
 
     name: str
     again: bool
@@ -25,6 +31,8 @@ def slurm_job(environment: Mapping[str, str]) -> str | None:
 
 def this_job(environment: Mapping[str, str] = os.environ) -> Job | None:
     """The job that this process belongs to; None where nobody would start it again, or it has no name of its own."""
+    if name := environment.get(NAME, "").strip():
+        return Job(f"{NAME}={name}", again=True)
     again = any(_count(environment, name) > 0 for name in ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"))
     if slurm := slurm_job(environment):
         return Job(f"slurm {slurm}", again)

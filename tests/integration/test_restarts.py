@@ -78,7 +78,7 @@ def test_a_job_that_is_queued_again_before_it_has_saved_begins_and_leaves_the_ne
     newest = ["-r", "--logdir", str(tmp_path / "logs"), "-t"]
     assert lun(*newest, base=False) == 2
     told = capsys.readouterr().err
-    assert "error[RES01]: slurm 77 was started again and has no run with a checkpoint" in told
+    assert "error[RES01]: slurm 77 has no run with a checkpoint" in told
     assert lun(*words) == 0
     assert newest_run(tmp_path / "logs") != older and steps(older) == 2
     assert lun(*newest, "lightning.trainer.max_steps=3", base=False) == 0
@@ -94,3 +94,13 @@ def test_another_command_line_of_the_same_job_begins_a_run_of_its_own(
         for name in ("a", "b"):
             assert lun("-t", "lightning.trainer.max_steps=1", "--name", name) == 0
     assert [path.name[-1] for path in runs(tmp_path / "logs")] == ["a", "b"]
+
+
+def test_a_job_that_a_person_names_goes_on_with_its_run_and_another_begins_one(
+    lun: Lun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["-t", "lightning.trainer.max_steps=1"]
+    for name, count in (("a", 1), ("a", 1), ("b", 2)):
+        monkeypatch.setenv("LUN_JOB", name)
+        assert lun(*words) == 0
+        assert len(runs(tmp_path / "logs")) == count

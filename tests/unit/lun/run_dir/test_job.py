@@ -14,6 +14,9 @@ from lun.run_dir.run_json import RunRecord
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 CASES: dict[str, tuple[Mapping[str, str], Job | None]] = {
     "a shell": ({}, None),
+    "a job that a person names": ({"LUN_JOB": " a "}, Job("LUN_JOB=a", True)),
+    "a name that is none": ({"LUN_JOB": " "}, None),
+    "a name of its own within SLURM": ({"LUN_JOB": "a", "SLURM_JOB_ID": "7"}, Job("LUN_JOB=a", True)),
     "a job of SLURM": ({"SLURM_JOB_ID": "7"}, Job("slurm 7", False)),
     "one that was queued again": ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2"}, Job("slurm 7", True)),
     "a count that is none": ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "x"}, Job("slurm 7", False)),
