@@ -65,6 +65,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     if arguments.train:
         require_files(settings.config, resumed=resume is not None)
     # Imports torch, which takes seconds; everything above has answered by then.
+    from lun.plan.outlook import require_places, show_plan
     from lun.run.session import Session
 
     try:
@@ -72,8 +73,9 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     except (Fault, ExceptionGroup) as error:
         _show_what_is_known(settings, arguments, error)
         raise
-    session.show_plan()
+    show_plan(session)
     session.require_weights_and_data()
+    require_places(session)
     if not arguments.train:
         session.say_how_to_train(words)
         return 0
@@ -93,7 +95,7 @@ def _show_what_is_known(settings: Settings, arguments: Arguments, error: Excepti
     from lun.run.settings import is_missing
 
     if not (arguments.check or arguments.train) and is_missing(error):
-        from lun.run.plan import Plan
+        from lun.plan.plan import Plan
 
         for line in Plan(settings, len(arguments.overrides)).lines():
             print(line)

@@ -3,6 +3,7 @@
 import logging
 import math
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -37,17 +38,19 @@ class DiskSpace(Callback):
         if size > room:
             raise too_small(directory, size, room)
         left = trainer.max_steps - step_of(pl_module) if trainer.max_steps > 0 else None
-        total = (files_to_come(trainer, left) + 1) * size - kept(directory)
+        total = (files_kept(trainer.callbacks, left) + 1) * size - kept(directory)
         if total > room:
             log.warning(runs_full(size, total, room).render("warning"))
         elif trainer.is_global_zero:
             log.info("files    a checkpoint takes about %s; %s are free", amount(size), amount(room))
 
 
-def files_to_come(trainer: Trainer, steps: int | None) -> int:
-    """How many checkpoints lie there in the end, `last.ckpt` included; of savers without a number, one."""
-    savers = [callback for callback in trainer.callbacks if isinstance(callback, Checkpoint)]
-    return 1 + sum(_kept_by(saver, steps) for saver in savers)
+def files_kept(callbacks: Iterable[Callback], steps: int | None) -> int:
+    """How many checkpoints the savers among these callbacks leave in so many steps (None: without a limit).
+
+    `last.ckpt` is included; of savers without a number, one.
+    """
+    return 1 + sum(_kept_by(callback, steps) for callback in callbacks if isinstance(callback, Checkpoint))
 
 
 def _kept_by(saver: Checkpoint, steps: int | None) -> int:

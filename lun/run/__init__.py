@@ -1,1 +1,1 @@
-"""One start of a run: settings, plan, session, and how it ends."""
+"""One start of a run: settings, session, and how it ends."""

@@ -41,7 +41,6 @@ from lun.run.fill_caches import FillCaches, require_lasting_captions
 from lun.run.length import settle_length
 from lun.run.lightning_trainer import build_loggers, build_trainer, require_device
 from lun.run.outcome import FitOutcome
-from lun.run.plan import Amounts, Plan
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
@@ -129,22 +128,6 @@ class Session:
                 raise fault
 
     # Describing it
-
-    def plan(self) -> Plan:
-        amounts = Amounts(
-            n=self.data.n,
-            n_validation=len(self.data.dataset("validation")) if self.data.has("validation") else None,
-            batch_size=self.run.window.batch_size,
-            accumulate=self.run.window.accumulate,
-            devices=self.run.window.world_size,
-            max_steps=self.run.length.max_steps,
-        )
-        return Plan(self.settings, len(self.arguments.overrides), self.model, amounts)
-
-    def show_plan(self) -> None:
-        for line in self.plan().lines():
-            log.info("%s", line)
-        self.data.describe()
 
     def say_how_to_train(self, words: Sequence[str]) -> None:
         log.info("note[CLI01]: this was only the plan; nothing was trained")

@@ -25,11 +25,11 @@ from lun.data.cache.cache_settings import Cache
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 from lun.memory.forecast import forecast
+from lun.plan.plan import Plan
 from lun.posthoc_ema.sweeping import Validation
 from lun.run.build_model import build_model
 from lun.run.caches_alone import frozen_networks
 from lun.run.construction import build_parts
-from lun.run.plan import Plan
 from lun.run.settings import read_settings
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume import find_checkpoint
@@ -248,7 +248,7 @@ def test_whoever_builds_the_model_of_a_run_builds_the_same(
     settings = read_settings(Arguments(resume=str(trained)), resume)
     callers: dict[str, Callable[[], object]] = {
         "lun.run.construction": lambda: build_parts(settings, settle_execution_anywhere, on_cpu=True),
-        "lun.run.plan": lambda: Plan(settings, 0).training_plan(),
+        "lun.plan.plan": lambda: Plan(settings, 0).training_plan(),
         "lun.run.caches_alone": lambda: frozen_networks(config, Cache(text=True)),
         "lun.sample.opened_model": lambda: open_source(str(trained), None),
         "lun.weights.opening": lambda: open_model(str(trained), None),

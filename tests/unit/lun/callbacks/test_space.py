@@ -10,7 +10,7 @@ from ldm.errors import Fault
 from ldm.models.base_weights import BaseWeights
 from ldm.training.split_weights import SplitWeights
 from lun.callbacks import Checkpoint, DiskSpace, FinalCheckpoint
-from lun.callbacks.space import files_to_come
+from lun.callbacks.space import files_kept
 from lun.checkpoints.atomic import AtomicIO
 from lun.checkpoints.memory_estimate import amount, held, memory_estimate
 
@@ -57,7 +57,7 @@ def test_a_disk_that_the_run_will_fill_is_told(training, room, caplog, monkeypat
     ],
 )
 def test_how_many_files_there_will_be_follows_from_the_savers(saver, steps, count):
-    assert files_to_come(SimpleNamespace(callbacks=[saver]), steps) == count
+    assert files_kept([saver], steps) == count
 
 
 def test_a_due_save_without_room_is_left_out_told_and_tried_again(training, tmp_path, monkeypatch, caplog):

@@ -16,7 +16,7 @@ from lun.memory import forecast as module
 from lun.memory.command import lines
 from lun.memory.eight_bit import EightBit, stands_for
 from lun.memory.forecast import Forecast, forecast, load_of
-from lun.run.swap_cost import swap_cost
+from lun.plan.swap_cost import swap_cost
 
 
 def config(**trainer: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a run is going to do, in a few lines: shown before training, and instead of it without `-t`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -9,16 +9,18 @@ import torch
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.model_parts import PartSize, TrainingPlan
+from ldm.training.groups import Group
 from ldm.training.optimized import ADAMW
 from ldm.util import Recipe, is_recipe
 from lun.data.cache.disk_size import describe_moments
+from lun.plan.fixed_memory import fixed_memory
+from lun.plan.memory_room import Room, describe_room, describe_savings
+from lun.plan.swap_cost import swap_cost
 from lun.run.build_model import build_model
 from lun.run.data_roots import MISSING
-from lun.run.fixed_memory import describe_memory
 from lun.run.length import NO_LIMIT
 from lun.run.rate import describe_rate, rate_of
 from lun.run.settings import Settings
-from lun.run.swap_cost import swap_cost
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.execution import device_of
 from lun.strategies.fused import steps_fused
@@ -85,17 +87,22 @@ class Plan:
         yield "device", _known(lambda: describe_device(trainer, self.amounts)) or UNKNOWN
         kernel = ", fused" if _known(lambda: is_fused(optimizer, trainer)) else ""
         yield "optim", describe_optimizer(optimizer) + kernel
-        for group in planned.groups:
-            yield "trains", group.described(self.model.learning_rate if self.model and self.amounts else None)
+        for line in describe_groups(planned.groups, self.model.learning_rate if self.model and self.amounts else None):
+            yield "trains", line
         if parts:
-            swap = _known(lambda: swap_cost(self.settings.config, parts))
-            away = swap.away if swap else 0
-            yield "memory", _known(lambda: describe_memory(parts, optimizer, trainer, away=away)) or UNKNOWN
-            if swap:
-                yield "swap", swap.describe()
+            yield from _known(lambda: self._memory(parts, optimizer)) or [("memory", UNKNOWN)]
         yield "steps", self.amounts.describe_steps() if self.amounts else UNKNOWN
         if self.amounts:
             yield "rate", describe_rate(*rate_of(model), self.amounts.images)
+
+    def _memory(self, parts: list[PartSize], optimizer: Recipe) -> list[tuple[str, str]]:
+        """What stays on the device, what saves some of it where that is much, and what streaming blocks costs."""
+        trainer, swap = self.settings.trainer(), _known(lambda: swap_cost(self.settings.config, parts))
+        fixed, room = fixed_memory(parts, optimizer, trainer, swap.away if swap else 0), Room.found(device_of(trainer))
+        rows = [("memory", describe_room(fixed, room, trainer))]
+        if less := describe_savings(fixed, room, parts, optimizer, trainer):
+            rows.append(("to save", less))
+        return [*rows, ("swap", swap.describe())] if swap else rows
 
     def training_plan(self) -> TrainingPlan:
         """The networks of the model, which is built for that, without weights, if it is not there; what trains."""
@@ -130,6 +137,14 @@ def _how_far_trained(part: PartSize) -> str:
 def _in_few_bits(part: PartSize) -> str:
     numbers, size = part.coded
     return f", {numbers / 1e6:.2f} M of it in {8 * size / numbers:.1f} bits" if numbers else ""
+
+
+def describe_groups(groups: Sequence[Group], learning_rate: float | None) -> list[str]:
+    """`unet          859.52 M in 686 tensors at 1.0e-05` for each group of the optimizer, aligned."""
+    names = [", ".join(dict.fromkeys(name.partition(".")[0] for name in group.names)) for group in groups]
+    width = max(map(len, names), default=0)
+    told = (group.described(learning_rate) for group in groups)
+    return [f"{name:<{width}}  {line}" if name else line for name, line in zip(names, told, strict=True)]
 
 
 def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:

@@ -13,10 +13,11 @@ from torch import nn
 from ldm.adapters import Int8
 from ldm.errors import Fault
 from ldm.models.model_parts import PartSize
+from ldm.training.groups import Group
 from ldm.training.quantised import quantise
 from lun.cli.arguments import Arguments
-from lun.run.fixed_memory import GIB, describe_memory, state_bytes
-from lun.run.plan import Amounts, Plan, describe_device, describe_optimizer, describe_parts
+from lun.plan.fixed_memory import GIB, fixed_memory, state_bytes
+from lun.plan.plan import Amounts, Plan, describe_device, describe_groups, describe_optimizer, describe_parts
 from lun.run.settings import look_at_settings, read_settings
 from lun.strategies.precision import policy_of
 
@@ -78,7 +79,7 @@ def test_the_optimizer_is_told_with_its_settings() -> None:
 def test_the_plan_says_where_the_optimizer_is_fused_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
     told = [next(line for line in Plan(settings, 0).lines() if line.startswith("optim"))]
-    monkeypatch.setattr("lun.run.plan.device_of", lambda trainer: "mps")
+    monkeypatch.setattr("lun.plan.plan.device_of", lambda trainer: "mps")
     told += [next(line for line in Plan(settings, 0).lines() if line.startswith("optim"))]
     assert not told[1].endswith(", fused") and told[0] == told[1] + ", fused"
 
@@ -109,10 +110,9 @@ def test_memory_is_that_of_the_forecast(precision: str) -> None:
     settings = read_settings(Arguments(base=(str(TINY),), data_root=(".",)), None)
     parts = Plan(settings, 0).training_plan().parts
     found = forecast({"model": model, "data": settings.config["data"], "lightning": {"trainer": trainer}})
-    told = describe_memory(parts, optimizer, trainer, unit=1)
+    told = fixed_memory(parts, optimizer, trainer)
     for name, size in (("weights", found.weights), ("gradients", found.gradients), ("optimizer", found.optimizer)):
-        (number,) = (word for word in told.replace("(", "+ ").split("+ ") if word.startswith(name))
-        assert float(number.split()[1].rstrip(");")) == pytest.approx(size, rel=0.05)
+        assert getattr(told, name) == pytest.approx(size, rel=0.05)
 
 
 def test_adapters_count_as_what_they_are_in_half_precision_too() -> None:
@@ -123,9 +123,9 @@ def test_adapters_count_as_what_they_are_in_half_precision_too() -> None:
     settings.config["model"]["params"] |= adapted | {"cond_stage_trainable": False}
     network, *others = Plan(settings, 0).training_plan().parts
     assert (network.trained, 0) == network.precise > (0, 0) and not any(sum(part.precise) for part in others)
-    told = describe_memory([network], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"}, unit=1)
+    told = fixed_memory([network], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"})
     frozen = network.parameters - network.trained
-    assert f"(weights {2 * frozen + 4 * network.trained}.00 + gradients {4 * network.trained}.00" in told
+    assert (told.weights, told.gradients) == (2 * frozen + 4 * network.trained, 4 * network.trained)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-true", "bf16-mixed", FROZEN_HALF], ids=str)
@@ -133,17 +133,17 @@ def test_adapters_count_as_what_they_are_in_half_precision_too() -> None:
 def test_what_stays_in_full_precision_counts_so_whether_it_trains_or_not(precision: Any, trains: bool) -> None:
     network = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)).requires_grad_(False)
     network[1].requires_grad_(trains).keeps_float32 = True
-    told = describe_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": precision}, 1)
+    told = fixed_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": precision})
     policy_of(precision).plugin("cpu").convert_module(network)
-    assert f"(weights {sum(weight.nbytes for weight in network.parameters())}.00 +" in told
+    assert told.weights == sum(weight.nbytes for weight in network.parameters())
 
 
 def test_a_quantised_layer_counts_as_what_it_is() -> None:
     network = nn.ModuleList([nn.Linear(128, 64)]).requires_grad_(False)
     vars(network[0])["quantised_as"] = kind = Int8()
-    told = describe_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"}, 1)
+    told = fixed_memory([PartSize.of("UNet", network)], {"target": "torch.optim.SGD"}, {"precision": "bf16-true"})
     quantise(network)
-    assert f"(weights {kind.size(torch.Size((64, 128))) + network[0].bias.nbytes}.00 +" in told
+    assert told.weights == kind.size(torch.Size((64, 128))) + network[0].bias.nbytes
 
 
 def test_the_network_is_called_by_its_own_name() -> None:
@@ -156,8 +156,8 @@ def test_the_network_is_called_by_its_own_name() -> None:
 
 
 def test_what_is_not_known_is_no_number() -> None:
-    told = describe_memory([PartSize("UNet", GIB // 4, GIB // 4)], {"target": "torch.optim.Adafactor"}, {})
-    assert told.startswith("at least 2.00 GiB stay (weights 1.00 + gradients 1.00 + optimizer: unknown)")
+    told = fixed_memory([PartSize("UNet", GIB // 4, GIB // 4)], {"target": "torch.optim.Adafactor"}, {})
+    assert told.describe() == "at least 2.00 GiB stay (weights 1.00 + gradients 1.00 + optimizer: unknown)"
 
 
 def test_a_fault_of_the_model_does_not_hide_the_rest() -> None:
@@ -166,3 +166,12 @@ def test_a_fault_of_the_model_does_not_hide_the_rest() -> None:
     with pytest.raises(Fault):
         Plan(settings, 0).training_plan()
     assert any(line.startswith("model    LatentDiffusion: not known yet") for line in Plan(settings, 0).lines())
+
+
+def test_what_trains_is_a_table_of_parts_and_rates() -> None:
+    weights = [nn.Parameter(torch.zeros(2, 3)), nn.Parameter(torch.zeros(4))]
+    groups = [Group("", {}, weights[:1], ["unet.a"]), Group("slow", {"lr": 1e-6}, weights[1:], ["text_encoder.b"])]
+    assert describe_groups(groups, 1e-5) == [
+        "unet          6 in 1 tensors at 1.0e-05",
+        "text_encoder  4 in 1 tensors at 1.0e-06 (slow)",
+    ]

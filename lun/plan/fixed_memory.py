@@ -1,6 +1,7 @@
 """What weights, gradients and the optimizer's states take on the device: arithmetic, done before anything is built."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -16,34 +17,53 @@ from lun.strategies.precision import policy_of
 GIB = 2**30
 LIBRARY = "torch.optim."
 SHAPES = ((8, 8), (4, 16))
-PICTURES = "what pictures add: python -m lun.memory --base ..."
 IN_HALF = ("bf16-true", "bf16-master")
 """Precisions in which the model's weights are bfloat16."""
 WHOLE_AT_FP16 = "first stage"
 """The part that overflows in float16, and stays in float32 there."""
 
 
-def describe_memory(
-    parts: Sequence[PartSize], optimizer: Recipe, trainer: Mapping[str, Any], unit: int = GIB, away: float = 0
-) -> str:
-    """`9.6 GiB stay (weights 3.4 + gradients 3.2 + optimizer 3.2)` and how to learn the rest; of all devices together
-    where a strategy spreads them. What is not known without a card is said to be unknown; weights that are `away`, in
-    bytes, are not counted.
+@dataclass(frozen=True)
+class FixedMemory:
+    """Bytes that stay on the device all the time; of the optimizer's states None where only a card tells."""
+
+    weights: int
+    gradients: int
+    optimizer: int | None
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + (self.optimizer or 0)
+
+    def describe(self, unit: int = GIB) -> str:
+        """`9.60 GiB stay (weights 3.20 + gradients 3.20 + optimizer 3.20)`, of which what is not known is no number."""
+        known = {"weights": self.weights, "gradients": self.gradients}
+        known |= {} if self.optimizer is None else {"optimizer": self.optimizer}
+        named = " + ".join(f"{name} {bytes_ / unit:.2f}" for name, bytes_ in known.items())
+        unknown = "" if self.optimizer is not None else " + optimizer: unknown"
+        least = "" if self.optimizer is not None else "at least "
+        return f"{least}{self.total / unit:.2f} GiB stay ({named}{unknown})"
+
+
+def fixed_memory(
+    parts: Sequence[PartSize], optimizer: Recipe, trainer: Mapping[str, Any], away: float = 0
+) -> FixedMemory:
+    """What weights, gradients and states take, of all devices together where a strategy spreads them.
+
+    away  bytes of weights that lie in main memory
     """
     policy = policy_of(trainer.get("precision"))
     trained = sum(part.trained for part in parts)
     sums = (trainer.get("accumulate_grad_batches") or 1) > 1
-    gradients = sum(_of_trained(part, policy) + sums * _lower_halves(part, policy) for part in parts)
-    weights = round(sum(bytes_of(part, policy) + _lower_halves(part, policy) for part in parts) - away)
+    gradients = sum(_of_trained(part, policy) + sums * lower_halves(part, policy) for part in parts)
+    weights = round(sum(bytes_of(part, policy) + lower_halves(part, policy) for part in parts) - away)
     states = state_bytes(optimizer)
-    known = {"weights": weights, "gradients": gradients}
-    if states is not None:
-        known["optimizer"] = round(trained * states)
-    named = " + ".join(f"{name} {bytes_ / unit:.2f}" for name, bytes_ in known.items())
-    unknown = "" if states is not None else " + optimizer: unknown"
-    spread = " over all devices" if strategy_kind(trainer.get("strategy")) in ("fsdp", "deepspeed") else ""
-    least = "" if states is not None else "at least "
-    return f"{least}{sum(known.values()) / unit:.2f} GiB stay{spread} ({named}{unknown}); {PICTURES}"
+    return FixedMemory(weights, gradients, None if states is None else round(trained * states))
+
+
+def is_spread(trainer: Mapping[str, Any]) -> bool:
+    """Whether a strategy spreads weights and states over all devices."""
+    return strategy_kind(trainer.get("strategy")) in ("fsdp", "deepspeed")
 
 
 def state_bytes(optimizer: Recipe) -> float | None:
@@ -75,7 +95,7 @@ def _of_trained(part: PartSize, policy: Any) -> int:
     return 2 * (part.trained + part.precise[0]) if policy.name in IN_HALF else 4 * part.trained
 
 
-def _lower_halves(part: PartSize, policy: Any) -> int:
+def lower_halves(part: PartSize, policy: Any) -> int:
     """Bytes of what a part's trained weights lack of fp32, where that is kept; of gradients over a window as many."""
     return 2 * (part.trained - part.precise[0]) if policy.name == "bf16-master" else 0
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ldm.models.model_parts import PartSize
-from lun.run.fixed_memory import GIB
-from lun.run.swap_cost import SwapCost, swap_cost
+from lun.plan.fixed_memory import GIB
+from lun.plan.swap_cost import SwapCost, swap_cost
 
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}
 NETWORK = PartSize("UNet", 1000, 100, blocks=(100, 200, 300, 250))

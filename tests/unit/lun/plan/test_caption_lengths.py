@@ -1,0 +1,50 @@
+"""How long captions are for the encoder that reads them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch import nn
+
+from ldm.modules.encoders.words import HashedWordEmbedder
+from lun.plan.caption_lengths import caption_lengths
+
+
+class Captions:
+    def __init__(self, captions: list[str]) -> None:
+        self.captions = captions
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def caption(self, index: int) -> str:
+        return self.captions[index]
+
+
+def model(encoder: nn.Module) -> Any:
+    return SimpleNamespace(part_recipes=lambda: {"text encoder": SimpleNamespace(build_on_meta=lambda: encoder)})
+
+
+@pytest.mark.parametrize(
+    ("captions", "told"),
+    [
+        (["a", "a b", "a b c"], "2 tokens in the middle, 3 at most, of 4 read; none is cut"),
+        (["a b c d e", "a"], "1 tokens in the middle, 5 at most, of 4 read; 50 % are cut"),
+        (["a"] * 1000, "1 tokens in the middle, 1 at most, of 4 read; none is cut, by 256 of 1,000"),
+    ],
+    ids=["all fit", "some are cut", "many"],
+)
+def test_lengths_are_told_in_tokens(captions: list[str], told: str) -> None:
+    encoder = HashedWordEmbedder(dim=4, max_length=4, from_scratch=True)
+    assert caption_lengths(model(encoder), Captions(captions)) == told
+
+
+class Silent:
+    def __len__(self) -> int:
+        return 3
+
+
+def test_without_captions_or_an_encoder_nothing_is_told() -> None:
+    words = model(HashedWordEmbedder(dim=4, from_scratch=True))
+    assert [caption_lengths(words, silent) for silent in (Captions([]), Silent())] == [None, None]
+    assert [caption_lengths(one, Captions(["a"])) for one in (SimpleNamespace(), model(nn.Identity()))] == [None, None]
