@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import GenerationMixin
 
 from ldm.errors import Fault
-from lun.annotate.pretrained import DType, device_of, load_model, load_processor, on_device
 from lun.data.metadata.caption_files import one_line
+from lun.features.pretrained import DType, Purpose, device_of, load_model, load_processor, on_device
 
 QUESTION = "Describe this picture in one sentence."
 TASK = "<CAPTION>"
@@ -42,9 +42,9 @@ class Captioner:
         beams: int = 1,
     ) -> None:
         _require_counts(max_tokens, beams)
-        kind, what = "AutoModelForImageTextToText", "captions"
-        self.model: Any = load_model(kind, Path(model), device_of(device), dtype, what)
-        self.processor = load_processor("AutoProcessor", Path(model), what)
+        kind, purpose = "AutoModelForImageTextToText", Purpose("captions")
+        self.model: Any = load_model(kind, Path(model), device_of(device), dtype, purpose)
+        self.processor = load_processor("AutoProcessor", Path(model), purpose)
         self.converses = bool(getattr(self.processor, "chat_template", None))
         self.prompt = self._in_a_conversation(prompt or QUESTION) if self.converses else prompt or self._task()
         self.limits = {"max_new_tokens": max_tokens, "num_beams": beams, "do_sample": False}

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from ldm.errors import Fault
-from lun.annotate.pretrained import DType, device_of, load_model, load_processor, on_device
+from lun.features.pretrained import DType, Purpose, device_of, load_model, load_processor, on_device
 
 
 class Masker:
@@ -36,9 +36,12 @@ class Masker:
         for name, value in (("threshold", threshold), ("floor", floor)):
             if value is not None and not 0 <= value <= 1:
                 raise Fault("CLI03", f"param {name} cannot be {value}", why="it takes a number from 0 to 1")
-        kind, what = "CLIPSegForImageSegmentation", "masks (CLIPSeg)"
-        self.model: Any = load_model(kind, Path(model), device_of(device), dtype, what)
-        self.processor = load_processor("AutoProcessor", Path(model), what)
+        kind, purpose = (
+            "CLIPSegForImageSegmentation",
+            Purpose("masks (CLIPSeg)", published="CIDAS/clipseg-rd64-refined"),
+        )
+        self.model: Any = load_model(kind, Path(model), device_of(device), dtype, purpose)
+        self.processor = load_processor("AutoProcessor", Path(model), purpose)
         self.text, self.threshold, self.floor = text, threshold, floor
 
     @torch.inference_mode()

@@ -16,7 +16,7 @@ from ldm.errors import Fault
 from ldm.files.read import read_state_dict
 from ldm.files.state import State
 from ldm.shell import quoted
-from lun.annotate.pretrained import DType, device_of, load_model, load_processor, on_device
+from lun.features.pretrained import DType, Purpose, device_of, load_model, load_processor, on_device
 
 
 class Scorer:
@@ -44,9 +44,9 @@ class Scorer:
         at = device_of(device)
         kind = "AutoModelForImageClassification" if head is None else "CLIPModel"
         what = "scores (a classifier of pictures; of CLIP with --param head=FILE)" if head is None else "a head on CLIP"
-        loaded: Any = load_model(kind, Path(model), at, dtype, what)
+        loaded: Any = load_model(kind, Path(model), at, dtype, Purpose(what))
         self.model = loaded
-        self.processor = load_processor("AutoImageProcessor", Path(model), "pictures")
+        self.processor = load_processor("AutoImageProcessor", Path(model), Purpose("pictures"))
         self.head = None if head is None else linear_layers(Path(head), loaded.config.projection_dim).to(at)
         self.label = self._number(label) if head is None else None
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import save_file
-from support import bitsandbytes_stub, tiny_annotators
+from support import bitsandbytes_stub, tiny_annotators, tiny_encoders
 from support.compvis import config_of, file_of_zeros, full_size
 from support.pages import ROOT
 from support.runs import TINY, make_pictures
@@ -56,6 +56,7 @@ class Desk:
         self.flat = make_pictures(at / "flat", 8)
         self.kohya = at / "kohya"
         (self.kohya / "2_noise").mkdir(parents=True)
+        shutil.copytree(self.flat / "img", at / "SAMPLES")
         for path in (self.flat / "img").iterdir():
             shutil.copy(path, self.kohya / "2_noise" / path.name)
         tiny = yaml.safe_load(TINY.read_text("utf-8"))
@@ -66,7 +67,8 @@ class Desk:
         self._weights()
         self._code()
         tiny_annotators.captioner(at / "models/blip")
-        tiny_annotators.clip(at / "models/clip")
+        tiny_encoders.clip(at / "models/clip")
+        tiny_encoders.dino(at / "models/dino")
         tiny_annotators.clipseg(at / "models/clipseg")
         tiny_annotators.tagger(at / "models/wd-tagger")
         tiny_annotators.head(at / "models/aesthetic.pth")

@@ -46,6 +46,8 @@ MISSING = {
     ("-m", "lun.annotate.command", "no-such-folder", "--with", "caption", "--model", "lun"): 3,
     ("-m", "lun.posthoc_ema.command", "reconstruct", "no-such-run", "--width", "0.1"): 4,
     ("-m", "lun.board.command", "no-such-folder"): 2,
+    ("-m", "lun.measure.command", "no-such-folder", "lun", "--clip", "lun"): 3,
+    ("-m", "lun.measure.command", "docs/img", "no-such-folder", "--clip", "lun"): 3,
     ("-m", "lun.run.caches_alone", "-b", "sd15", "--data_root", "no-such-folder"): 3,
 }
 """What names a file or folder that is not there, and the exit code."""

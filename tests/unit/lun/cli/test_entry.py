@@ -19,6 +19,7 @@ ARGUMENTS = {
     "lun.board": ["configs"],
     "lun.convert": ["configs", "out.safetensors", "--to", "ldm"],
     "lun.inspect": ["my pictures"],
+    "lun.measure": ["docs/img", "--clip", "CLIP"],
     "lun.posthoc_ema": ["inspect", "SNAPSHOTS"],
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,19 @@ _REFUSALS = (SafetensorError, OSError, ValueError, KeyError, RuntimeError, Impor
 """What the library raises for folders that do not hold what was asked for."""
 
 
+@dataclass(frozen=True)
+class Purpose:
+    """What a model is needed for, in words (`captions`); where its folder is named; one that publishers have."""
+
+    what: str
+    where: str = "--model"
+    published: str = "ORGANISATION/MODEL"
+
+    @property
+    def fix(self) -> str:
+        return f"{self.where} DIR, with a model of transformers: hf download {self.published} --local-dir DIR"
+
+
 def device_of(name: str | None) -> torch.device:
     """The device of this name, by default an accelerator if there is one. Raises `Fault` DEV01."""
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -40,44 +54,47 @@ def device_of(name: str | None) -> torch.device:
     return device
 
 
-def load_model(kinds: str | tuple[str, ...], folder: Path, device: torch.device, dtype: DType, what: str) -> nn.Module:
+def load_model(
+    kinds: str | tuple[str, ...], folder: Path, device: torch.device, dtype: DType, purpose: Purpose
+) -> nn.Module:
     """The model in `folder`, for inference.
 
     kinds  the class of transformers that reads it: an `Auto` class, or those of the models themselves
-    what   it is needed for, in words: `captions`
 
     Raises `Fault` MOD01 where there is no model, MOD02 for one of another kind, MOD05 for weights that are pickles.
     """
-    config = _config(folder, what)
+    config = read_config(folder, purpose)
     names = (kinds,) if isinstance(kinds, str) else kinds
     if not any(name.startswith("Auto") for name in names) and config.get("architectures", [names[0]])[0] not in names:
-        raise _of_another_kind(folder, config, what)
-    _require_safetensors(folder)
+        raise of_another_kind(folder, config, purpose)
+    _require_safetensors(folder, purpose)
     with _quiet():
         try:
             model, report = getattr(transformers, names[0]).from_pretrained(
                 str(folder), use_safetensors=True, dtype=DTYPES[dtype], output_loading_info=True, **_KEPT_OUT
             )
         except _REFUSALS as error:
-            raise _of_another_kind(folder, config, what) from error
+            raise of_another_kind(folder, config, purpose) from error
     if missing := sorted(report["missing_keys"]):
         why = f"{len(missing)} tensors are missing, such as {missing[0]}"
-        raise Fault("MOD02", f"{folder} is not a whole model for {what}", why=why)
+        raise Fault("MOD02", f"{folder} is not a whole model for {purpose.what}", where=purpose.where, why=why)
     loaded: nn.Module = model.to(device).eval().requires_grad_(False)
     return loaded
 
 
-def load_processor(kind: str, folder: Path, what: str) -> Any:
-    """What makes pictures and text into input, by `AutoProcessor` or `AutoImageProcessor`. Raises `Fault` MOD02."""
+def load_processor(kind: str, folder: Path, purpose: Purpose) -> Any:
+    """What makes pictures and text into input, by an `Auto` class of transformers. Raises `Fault` MOD02."""
     with _quiet():
         try:
             reader = getattr(transformers, kind) if kind != "AutoProcessor" else _without_videos(folder)
             processor = reader.from_pretrained(str(folder), **_KEPT_OUT)
         except _REFUSALS as error:
             why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            raise _incomplete(folder, what, why) from error
-    if hasattr(processor, "tokenizer") and not any(path for name in VOCABULARIES for path in folder.glob(name)):
-        raise _incomplete(folder, what, f"it has none of {', '.join(VOCABULARIES)}")
+            raise _incomplete(folder, purpose, why) from error
+    if (hasattr(processor, "tokenizer") or kind == "AutoTokenizer") and not any(
+        path for name in VOCABULARIES for path in folder.glob(name)
+    ):
+        raise _incomplete(folder, purpose, f"it has none of {', '.join(VOCABULARIES)}")
     return processor
 
 
@@ -92,9 +109,9 @@ def _without_videos(folder: Path) -> Any:
     return type(known.__name__, (known,), {"get_attributes": classmethod(lambda cls: list(parts))})
 
 
-def _incomplete(folder: Path, what: str, why: str) -> Fault:
+def _incomplete(folder: Path, purpose: Purpose, why: str) -> Fault:
     fix = "get all of its small files: preprocessor_config.json, tokenizer.json, tokenizer_config.json, ..."
-    return Fault("MOD02", f"{folder} has no processor for {what}", where="--model", why=why, fix=fix)
+    return Fault("MOD02", f"{folder} has no processor for {purpose.what}", where=purpose.where, why=why, fix=fix)
 
 
 def on_device(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
@@ -106,31 +123,32 @@ def on_device(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tenso
     }
 
 
-def _config(folder: Path, what: str) -> dict[str, Any]:
+def read_config(folder: Path, purpose: Purpose) -> dict[str, Any]:
+    """What `config.json` of a folder says. Raises `Fault` MOD01 where there is none."""
     try:
         config = read_json(folder / CONFIG)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        fix = "--model DIR, with a model of transformers: hf download ORGANISATION/MODEL --local-dir DIR"
-        what = f"{folder} is no folder with a model for {what}"
-        raise Fault("MOD01", what, where=f"--model, {CONFIG}", why=why, fix=fix) from error
+        what = f"{folder} is no folder with a model for {purpose.what}"
+        raise Fault("MOD01", what, where=f"{purpose.where}, {CONFIG}", why=why, fix=purpose.fix) from error
     return config if isinstance(config, dict) else {}
 
 
-def _require_safetensors(folder: Path) -> None:
+def _require_safetensors(folder: Path, purpose: Purpose) -> None:
     if any(folder.glob("*.safetensors")):
         return
     pickles = sorted(path.name for path in folder.glob("*.bin"))
     why = f"{pickles[0]} is a pickle, which may run code while it is read" if pickles else "it has no weights"
     fix = "get model.safetensors of the same model, which most publishers have too"
-    raise Fault("MOD05" if pickles else "MOD01", f"{folder} has no .safetensors", where="--model", why=why, fix=fix)
+    raise Fault("MOD05" if pickles else "MOD01", f"{folder} has no .safetensors", where=purpose.where, why=why, fix=fix)
 
 
-def _of_another_kind(folder: Path, config: dict[str, Any], what: str) -> Fault:
+def of_another_kind(folder: Path, config: dict[str, Any], purpose: Purpose) -> Fault:
+    """`Fault` MOD02 for a model that does something else."""
     own = "; its class is code of its own, which is not run" if "auto_map" in config else ""
     classes = ", ".join(map(str, config.get("architectures") or [])) or "a class that it does not name"
     why = f"its {CONFIG} says {config.get('model_type', 'no model_type')}, {classes}{own}"
-    return Fault("MOD02", f"{folder} is no model for {what} that can be read", where="--model", why=why)
+    return Fault("MOD02", f"{folder} is no model for {purpose.what} that can be read", where=purpose.where, why=why)
 
 
 @contextmanager
