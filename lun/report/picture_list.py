@@ -1,11 +1,11 @@
-"""The pictures that stand out by their loss, from `metrics/pictures.json`, with thumbnails that the run keeps."""
+"""The pictures that stand out, from `metrics/pictures.json`, with thumbnails that the run keeps."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from ldm.plain import read_json, record_of
 from lun.pages.document import data_url
+from lun.report.known_by_heart import fallen_since, held_out_rise
 
 FILE = Path("metrics") / "pictures.json"
 THUMBNAILS = Path("metrics") / "thumbnails"
@@ -59,11 +60,6 @@ class ListedPicture:
         across, up = 94 / ((right - left) or 1), 22 / ((high - low) or 1)
         return " ".join(f"{1 + (x - left) * across:.1f},{23 - (y - low) * up:.1f}" for x, y in points[:LINE])
 
-    @property
-    def thumbnail(self) -> Path:
-        """Where its thumbnail lies below the run."""
-        return THUMBNAILS / f"{hashlib.sha256(self.path.encode('utf-8', 'replace')).hexdigest()[:24]}.jpg"
-
 
 @dataclass(frozen=True)
 class PictureList:
@@ -74,15 +70,48 @@ class PictureList:
     pictures: list[tuple[ListedPicture, str | None]]
 
 
-def picture_lists(run: Path) -> tuple[list[PictureList], list[str]]:
-    """The pictures of a run that stand out by their loss, and what is left out, in words."""
-    pictures, broken = _read(run)
-    lists = [
-        PictureList(title, about, [(one, _kept(run, one)) for one in some])
-        for title, about, some in _chosen(pictures)
-        if some
-    ]
-    return lists, [f"{broken:,} pictures of {FILE} that cannot be read"] if broken else []
+@dataclass(frozen=True)
+class ShownFile:
+    """A picture by its file alone; `url` of its thumbnail, if the run has kept one."""
+
+    path: str
+    url: str | None
+
+    @property
+    def name(self) -> str:
+        """Its file, without the folder."""
+        return Path(self.path).name
+
+
+@dataclass(frozen=True)
+class StandingOut:
+    """The pictures of a run that stand out.
+
+    lists     by their loss
+    copies    held out and all the same like one that is trained on: both, the first `SHOWN` of `count`
+    left_out  in words
+    """
+
+    lists: list[PictureList]
+    copies: list[tuple[ShownFile, ShownFile]]
+    count: int
+    left_out: list[str]
+
+    @classmethod
+    def of(cls, run: Path) -> StandingOut:
+        """From the run's directory alone."""
+        read = _PicturesFile.read(run)
+        lists = [
+            PictureList(title, about, [(one, _kept(run, one.path)) for one in some])
+            for title, about, some in _chosen(read.pictures)
+            if some
+        ]
+        copies = [
+            (ShownFile(held_out, _kept(run, held_out)), ShownFile(trained, _kept(run, trained)))
+            for held_out, trained in read.copies[:SHOWN]
+        ]
+        left_out = [f"{read.broken:,} pictures of {FILE} that cannot be read"] if read.broken else []
+        return cls(lists, copies, len(read.copies), left_out)
 
 
 def keep_thumbnails(run: Path) -> None:
@@ -90,23 +119,36 @@ def keep_thumbnails(run: Path) -> None:
 
     For the process that trains alone: it reads these pictures anyway. Raises OSError where nothing can be written.
     """
-    listed = [one for _, _, some in _chosen(_read(run)[0]) for one in some]
+    read = _PicturesFile.read(run)
+    listed = [one.path for _, _, some in _chosen(read.pictures) for one in some]
+    listed += [path for pair in read.copies[:SHOWN] for path in pair]
     if not listed:
         return
-    from lun.data.images.decode import decode  # with torch, which a process that trains has
-
     ends = time.monotonic() + SECONDS
-    wanted = {run / one.thumbnail: one for one in listed}
-    for path, one in wanted.items():
-        if not path.exists() and time.monotonic() < ends:
-            with suppress(Fault, OSError):  # packed, gone or damaged: its name has to do
-                picture = decode(one.path, (SIDE, SIDE))
-                picture.thumbnail((SIDE, SIDE))
-                with replacing(path) as file:
-                    picture.save(file, "JPEG", quality=82)
-    for path in (run / THUMBNAILS).glob("*.jpg"):
-        if path not in wanted:
-            path.unlink(missing_ok=True)
+    wanted = {run / thumbnail_of(path): path for path in listed}
+    for place, path in wanted.items():
+        if not place.exists() and time.monotonic() < ends:
+            with suppress(Fault, OSError):  # gone or damaged: its name has to do
+                _keep(path, place)
+    for place in (run / THUMBNAILS).glob("*.jpg"):
+        if place not in wanted:
+            place.unlink(missing_ok=True)
+
+
+def _keep(path: str, place: Path) -> None:
+    """Make the thumbnail of a picture, which may lie in a shard of a packed set on this machine."""
+    from lun.data.images.decode import decode  # with torch, which a process that trains has
+    from lun.data.packs.named_sample import picture_of
+
+    picture = decode(picture_of(path) or path, (SIDE, SIDE))
+    picture.thumbnail((SIDE, SIDE))
+    with replacing(place) as file:
+        picture.save(file, "JPEG", quality=82)
+
+
+def thumbnail_of(path: str) -> Path:
+    """Where the thumbnail of a picture lies below the run."""
+    return THUMBNAILS / f"{hashlib.sha256(path.encode('utf-8', 'replace')).hexdigest()[:24]}.jpg"
 
 
 def _chosen(pictures: Sequence[ListedPicture]) -> list[tuple[str, str, list[ListedPicture]]]:
@@ -119,20 +161,54 @@ def _chosen(pictures: Sequence[ListedPicture]) -> list[tuple[str, str, list[List
     return [
         ("Hardest in training", "mislabelled, damaged, or unlike all others", hard[:SHOWN]),
         ("Easiest in training", "plain, or known by heart", easy[:SHOWN]),
+        *_known_by_heart(train, held_out),
         ("Hardest held out", "by the loss with noise that is the same each time", held_out[:SHOWN]),
     ]
 
 
-def _read(run: Path) -> tuple[list[ListedPicture], int]:
-    """The pictures of the file, and how many entries are none."""
-    try:
-        table: Any = read_json(run / FILE)
-    except (OSError, ValueError):
-        return [], 0
-    rows = table.get("pictures") if isinstance(table, Mapping) else None
-    rows = rows if isinstance(rows, list) else []
-    read = [_picture(row) for row in rows]
-    return [one for one in read if one], read.count(None)
+def _known_by_heart(
+    train: Sequence[ListedPicture], held_out: Sequence[ListedPicture]
+) -> Iterator[tuple[str, str, list[ListedPicture]]]:
+    rise = held_out_rise([one.trace for one in held_out])
+    if rise is not None:
+        by_path = {one.path: one for one in train}
+        fallen = fallen_since({path: one.trace for path, one in by_path.items()}, rise.step)
+        about = (
+            f"their loss fell since step {rise.step:,}, while that of pictures held out rose"
+            f" from {rise.lowest:.3g} to {rise.now:.3g}"
+        )
+        yield "Learnt by heart", about, [by_path[path] for path in fallen][:SHOWN]
+
+
+@dataclass(frozen=True)
+class _PicturesFile:
+    """What `metrics/pictures.json` holds; `copies` are [held out, trained on]; `broken` entries are left out."""
+
+    pictures: list[ListedPicture]
+    copies: list[tuple[str, str]]
+    broken: int
+
+    @classmethod
+    def read(cls, run: Path) -> _PicturesFile:
+        try:
+            table: Any = read_json(run / FILE)
+        except (OSError, ValueError):
+            return cls([], [], 0)
+        read = [_picture(row) for row in _rows(table, "pictures")]
+        pairs = [_pair(row) for row in _rows(table, "copies")]
+        copies = [pair for pair in pairs if pair]
+        return cls([one for one in read if one], copies, read.count(None) + pairs.count(None))
+
+
+def _rows(table: object, name: str) -> list[Any]:
+    rows = table.get(name) if isinstance(table, Mapping) else None
+    return rows if isinstance(rows, list) else []
+
+
+def _pair(row: object) -> tuple[str, str] | None:
+    if isinstance(row, list) and len(row) == 2 and isinstance(row[0], str) and isinstance(row[1], str):
+        return row[0], row[1]
+    return None
 
 
 def _picture(row: object) -> ListedPicture | None:
@@ -144,8 +220,8 @@ def _picture(row: object) -> ListedPicture | None:
         return None
 
 
-def _kept(run: Path, one: ListedPicture) -> str | None:
-    path = run / one.thumbnail
+def _kept(run: Path, picture_path: str) -> str | None:
+    path = run / thumbnail_of(picture_path)
     try:
         if path.is_symlink() or path.stat().st_size > LARGEST:
             return None

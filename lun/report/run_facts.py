@@ -14,7 +14,7 @@ from ldm.plain import read_json, require_ordinary
 from lun.report.attempts import Attempt, attempts
 from lun.report.curves import Curves, read_curves
 from lun.report.disk_use import FileUse, disk_use
-from lun.report.picture_list import PictureList, picture_lists
+from lun.report.picture_list import StandingOut
 from lun.report.run_state import RunState, run_state
 from lun.report.sample_tiles import SampleStrip, TileCache, sample_strip
 from lun.run_dir.config_changes import readable_settings
@@ -41,7 +41,7 @@ class RunFacts:
     plan: list[tuple[str, str]]
     curves: Curves
     strip: SampleStrip
-    pictures: list[PictureList]
+    pictures: StandingOut
     attempts: list[Attempt]
     warnings: list[tuple[str, int]]
     files: list[FileUse]
@@ -53,11 +53,11 @@ class RunFacts:
         run = RunDirectory(path)
         curves, strip, starts = read_curves(path), sample_strip(path, cache), attempts(run)
         files, unseen = disk_use(path)
-        pictures, unread = picture_lists(path)
+        pictures = StandingOut.of(path)
         record = starts[-1].record if starts else None
         state = run_state(run, record, curves, writing, time.time())
         found = list(_warnings(run.console))
-        left_out = [*curves.left_out, *strip.left_out, *unread, *unseen]
+        left_out = [*curves.left_out, *strip.left_out, *pictures.left_out, *unseen]
         if len(found) > WARNINGS:
             left_out.append(f"{len(found) - WARNINGS:,} warnings; {run.console.name} has all")
         plan = list(plan_of(run, state))
