@@ -10,6 +10,7 @@ import torch
 from ldm.convert.diffusers_folder import write_json, write_pipeline
 from ldm.convert.inference_yaml import inference_yaml
 from ldm.convert.model import NETWORKS, Model
+from ldm.convert.model_card import ModelCard
 from ldm.convert.modelspec import metadata_of
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
@@ -51,6 +52,7 @@ class Wish:
     date   of the weights, ISO 8601
     force  replace what is there
     max_shard_size  bytes of weights in one file of a folder; a network that takes more lies in several
+    card   the page to lay beside a file or into a folder
     """
 
     to: Layout
@@ -60,10 +62,11 @@ class Wish:
     date: str = ""
     force: bool = False
     max_shard_size: int | None = None
+    card: ModelCard | None = None
 
 
 def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
-    """Write `model` to `out`; returns what was written: a folder, or a file and the YAML that it may need beside it.
+    """Write `model` to `out`; returns what was written: a folder, or a file, the YAML that it may need and its card.
 
     Raises `Fault` CLI05 if there is something that may not be replaced, DSK01 if it cannot be written, MOD02 for
     numbers that are not finite, MOD03 for tensors that make up no network, MOD07 for numbers too large for `dtype`.
@@ -76,10 +79,13 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
     require_space(out.parent, stored_size(model.state, model.types(wish.dtype)), str(out))
     with write_errors_as_faults(str(out)):
         if wish.to == "ldm":
-            return _write_single(model, out, wish)
+            written = _write_single(model, out, wish)
+            return (*written, wish.card.beside(out)) if wish.card else written
         with replacing_folder(out) as folder:
             metadata = metadata_of(model, wish.title or out.name, wish.date)
             write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
+            if wish.card:
+                wish.card.within(folder, out)
             write_json(folder / MARK, {"files": sorted(_files_in(folder))})
         return (out,)
 

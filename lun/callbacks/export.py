@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from ldm.adapters.adapter_files import Layout
 from ldm.convert.model import Model
 from ldm.convert.model_files import DTYPES, Wish, export, remarks
+from ldm.convert.modelspec import metadata_of
 from ldm.errors import Fault
 from ldm.families.facts import Facts
 from ldm.families.registry import family_of
@@ -24,6 +25,7 @@ from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_of
 from ldm.modules.encoders.tokenizer_files import with_tokenizers
 from lun.checkpoints.file_names import check_place, check_template, file_name
+from lun.checkpoints.run_card import run_card
 from lun.checkpoints.run_metadata import run_metadata
 from lun.checkpoints.saving import not_finite, relative, run_directory, weights_are_finite
 from lun.loop.boundary import AtStepBoundary
@@ -100,7 +102,8 @@ class Export(AtStepBoundary):
                 return
             model = self._model(trainer, pl_module, step, state)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            wish = Wish(to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size)
+            card = run_card(run_directory(trainer), metadata_of(model, path.stem, now))
+            wish = Wish(to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size, card=card)
             export(model, path, wish)
         except (Fault, OSError) as error:
             self.failed += 1
@@ -120,7 +123,9 @@ class Export(AtStepBoundary):
         trained = AdapterExport.of(model, chosen.state, run.name, metadata)
         layout: Layout = "kohya" if self.to == "ldm" else "diffusers"
         path.parent.mkdir(parents=True, exist_ok=True)
-        for file, what in trained.write(path, layout, self.dtype).items():
+        written = trained.write(path, layout, self.dtype)
+        run_card(run, trained.told()).beside(next(iter(written)))
+        for file, what in written.items():
             log.info("exported %s at step %d: %s", relative(trainer, file), step, what)
 
     def _model(self, trainer: Trainer, pl_module: LightningModule, step: int, state: State) -> Model:

@@ -20,6 +20,7 @@ from ldm.files.sniff import readable_size
 from ldm.files.write import write_errors_as_faults
 from ldm.models.diffusion.adapter_export import AdapterExport
 from ldm.models.diffusion.published_networks import published_networks, with_weights
+from lun.checkpoints.run_card import run_card
 from lun.convert.adapter_run import AdapterRun
 from lun.convert.adapter_tools import MadeAdapters, extracted, of_file, reworked
 from lun.convert.arguments import ConvertArguments, require_adapter_file
@@ -42,7 +43,7 @@ def write_adapters(source: AdapterRun | tuple[AppliedAdapter, Content], argument
         if rule is not None or others or arguments.layers:
             made = reworked(_adapters_of(trained, source), 1.0, *changes)
             trained = replace(trained, adapters=made.adapters, run=made.metadata)
-        return _write_trained(trained, arguments)
+        return _write_trained(trained, source, arguments)
     _refuse_ema(arguments)
     _require_free(arguments.out, arguments)
     file, content = source
@@ -65,13 +66,15 @@ def _adapters_of(trained: AdapterExport, source: AdapterRun) -> MadeAdapters:
     return MadeAdapters(trained.adapters, trained.run)
 
 
-def _write_trained(trained: AdapterExport, arguments: ConvertArguments) -> int:
+def _write_trained(trained: AdapterExport, source: AdapterRun, arguments: ConvertArguments) -> int:
     for path in trained.paths(arguments.out):
         _require_free(path, arguments)
     with write_errors_as_faults(str(arguments.out)):
         written = trained.write(arguments.out, _layout(arguments), _dtype(arguments))
+        page = run_card(source.run.path, trained.told()).beside(next(iter(written)))
     for path, what in written.items():
         log.info("wrote    %s (%s): %s", path, readable_size(path.stat().st_size), what)
+    log.info("wrote    %s", page)
     if trained.adapters is not None:
         log.info("note     adapters alone, for the base that they were trained on; --merge writes a whole model")
     return 0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ldm.convert.model import Model
     from ldm.convert.model_files import Wish
     from lun.convert.adapter_run import AdapterRun
+    from lun.weights.opening import Opened
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ def _start(arguments: ConvertArguments) -> int:
     file = adapter_content(arguments.source)
     adapters = None if file else adapter_run(arguments.source)
     if arguments.extract is not None:
-        return write_extracted(_whole_model(adapters, arguments)[0], arguments)
+        return write_extracted(_whole_model(adapters, arguments).model, arguments)
     if file is not None:
         refuse_whole(arguments)
         return write_adapters(file, arguments)
@@ -70,11 +71,11 @@ def _start(arguments: ConvertArguments) -> int:
     require_folder(arguments)
     wish = _wish(arguments)
     require_free(arguments.out, wish)
-    model, date = _whole_model(adapters, arguments)
-    model = with_vae(model, arguments.vae, arguments.trust_pickle)
+    opened = _whole_model(adapters, arguments)
+    model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)
     model = with_tokenizers(model) if wish.to == "diffusers" else model
     _describe(model)
-    written = export(model, arguments.out, _dated(wish, date))
+    written = export(model, arguments.out, _told(wish, model, opened, arguments.out))
     for path in written:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
@@ -91,19 +92,20 @@ def _require_files(arguments: ConvertArguments) -> None:
         path_of_weights(arguments.vae)
 
 
-def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> tuple[Model, str]:
-    """The model, with the files of adapters that are added to it, and the date of its weights."""
+def _whole_model(adapters: AdapterRun | None, arguments: ConvertArguments) -> Opened:
+    """The model, with the files of adapters that are added to it."""
+    from dataclasses import replace
+
     from ldm.convert.model_files import DTYPES
     from lun.convert.adapter_writing import with_adapters
-    from lun.weights.opening import open_model
+    from lun.weights.opening import Opened, open_model
 
     if adapters is not None:
-        model, date = adapters.merged(arguments.ema), adapters.date
+        opened = Opened(adapters.merged(arguments.ema), adapters.date, adapters.run.path)
     else:
         opened = open_model(arguments.source, arguments.ema, arguments.trust_pickle)
-        model, date = opened.model, opened.date
     precise = "fp32" if arguments.extract is not None else arguments.dtype
-    return with_adapters(model, arguments.adapter, DTYPES[precise] if precise else None), date
+    return replace(opened, model=with_adapters(opened.model, arguments.adapter, DTYPES[precise] if precise else None))
 
 
 def _no_adapters(arguments: ConvertArguments) -> Fault:
@@ -126,10 +128,15 @@ def _wish(arguments: ConvertArguments) -> Wish:
     )
 
 
-def _dated(wish: Wish, date: str) -> Wish:
+def _told(wish: Wish, model: Model, opened: Opened, out: Path) -> Wish:
+    """With the date of the weights, and the card of those that a run made."""
     from dataclasses import replace
 
-    return replace(wish, date=date)
+    from ldm.convert.modelspec import metadata_of
+    from lun.checkpoints.run_card import run_card
+
+    metadata = metadata_of(model, out.stem, opened.date)
+    return replace(wish, date=opened.date, card=run_card(opened.run, metadata) if opened.run else None)
 
 
 def _describe(model: Model) -> None:

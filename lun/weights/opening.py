@@ -36,10 +36,11 @@ MERGE = "python -m lun.convert RUN OUT --to ldm --merge, with the checkpoint in 
 
 @dataclass(frozen=True)
 class Opened:
-    """A model and the day and time of its weights (ISO 8601, UTC)."""
+    """A model, the day and time of its weights (ISO 8601, UTC), and the directory of the run that made them."""
 
     model: Model
     date: str
+    run: Path | None = None
 
 
 def open_model(source: str, ema: bool | None = None, trust_pickle: bool = False) -> Opened:
@@ -56,10 +57,11 @@ def open_model(source: str, ema: bool | None = None, trust_pickle: bool = False)
         newest = max(file.stat().st_mtime for file in path.rglob("*.*") if file.is_file())
         return Opened(model, _iso(newest))
     file = find_checkpoint(str(path)).checkpoint if path.is_dir() else path
-    return Opened(_of_file(file, ema, trust_pickle), _iso(file.stat().st_mtime))
+    run = RunDirectory.around(file, "checkpoints")
+    return Opened(_of_file(file, run, ema, trust_pickle), _iso(file.stat().st_mtime), run.path if run else None)
 
 
-def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
+def _of_file(file: Path, run: RunDirectory | None, ema: bool | None, trust_pickle: bool) -> Model:
     content = read_trusted(file) if trust_pickle else read_content(file)
     training = "pytorch-lightning_version" in content.facts
     kind = f"training checkpoint, step {_step(content)}" if training else readable_size(file.stat().st_size)
@@ -71,7 +73,6 @@ def _of_file(file: Path, ema: bool | None, trust_pickle: bool) -> Model:
     _tell_choice(choice, holds_average(content.state))
     state = compvis_names(choice.state, str(file))
     unet = unet_of(state)
-    run = RunDirectory.around(file, "checkpoints")
     of_run = _facts_of_run(run) if run else None  # first: the run's own code may register the family of its network
     model = Model(state, family_of(unet, str(file)) if unet else None, str(file))
     facts = of_run or _facts_of_file(model, content, file)

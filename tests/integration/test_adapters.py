@@ -112,7 +112,8 @@ def test_a_run_becomes_a_file_of_adapters_that_other_programs_read_or_a_whole_mo
     adapter, whole, before = (
         read_content(file) for file in (tmp_path / "a.safetensors", tmp_path / "whole.safetensors", base)
     )
-    (exported,) = (run / "exports").iterdir()
+    (exported,) = (run / "exports").glob("*.safetensors")
+    assert "stable-diffusion-v1/lora" in exported.with_suffix(".md").read_text()
     assert differences(read_content(exported).state, adapter.state) == []
     assert adapter.facts["ss_base_model_version"] == "sd_v1"
     assert adapter.facts["ss_network_module"] == "lycoris.kohya"

@@ -37,7 +37,8 @@ def test_a_run_writes_files_that_are_those_of_the_command(
 ) -> None:
     assert lun("--base", OVERLAY, EVERY_2, FULL, SAMPLES, "--max_steps", "3", "-t") == 0
     run = newest_run(tmp_path / "logs")
-    assert contents(run / "exports") == [f"{run.name}-000002.safetensors", f"{run.name}-000003.safetensors"]
+    names = [f"{run.name}-00000{step}.{kind}" for step in (2, 3) for kind in ("md", "png", "safetensors")]
+    assert contents(run / "exports") == names
     assert "its text encoder (4 tensors" in capsys.readouterr().out
 
     # The averaged weights of the checkpoint of the same step, and nothing of the training state.
@@ -55,6 +56,13 @@ def test_a_run_writes_files_that_are_those_of_the_command(
     assert {k: v for k, v in ours.items() if k not in own} == {k: v for k, v in its.items() if k not in own}
     assert (ours["ss_steps"], ours["lun.run"], ours["modelspec.resolution"]) == ("3", run.name, "8x8")
     assert ours["modelspec.thumbnail"].startswith("data:image/jpeg;base64,")
+
+    # A card beside each, which names the samples of those weights.
+    card, its = (tmp_path / "x.md").read_text(), (run / "exports" / f"{run.name}-000003.md").read_text()
+    assert card.split("\n<!--")[0] == its.replace(f"{run.name}-000003.png", "x.png").split("\n<!--")[0]
+    assert "- a cat (seed 42, step 3)" in card and "![samples](x.png)" in card and "11 examples" in card
+    sheet = (run / "images/samples/samples_ema_r-0_gs-000003_e-000000.png").read_bytes()
+    assert (tmp_path / "x.png").read_bytes() == sheet
 
 
 def test_the_demos_kind_of_run_goes_to_diffusers_and_back(
