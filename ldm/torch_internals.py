@@ -93,6 +93,14 @@ def leave_out(optimizer: Optimizer, flag: Tensor | None) -> None:
         vars(optimizer)["found_inf"] = flag
 
 
+def flag_not_finite(numbers: Tensor, flag: Tensor, one: Tensor) -> None:
+    """Write 1.0 into `flag`, a scalar of 0.0, if any of the numbers, of any shape, is not finite; all in float32.
+
+    In one launch, by the kernel that looks at scaled gradients, which it divides by `one`, a scalar of 1.0.
+    """
+    torch._amp_foreach_non_finite_check_and_unscale_([numbers], flag, one)
+
+
 def keep_every_graph() -> None:
     """Let `torch.compile` keep as many graphs as there are shapes of blocks, and none for pictures that are square.
 

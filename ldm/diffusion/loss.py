@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from ldm.admission import configurable
 from ldm.diffusion.number_limits import POSITIVE, Limited
@@ -18,7 +19,7 @@ class Squared:
     """error^2 (CompVis: l2)."""
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
-        return (output - target) ** 2
+        return mse_loss(output, target, reduction="none")
 
 
 @configurable

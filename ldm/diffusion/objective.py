@@ -172,6 +172,8 @@ class Objective(nn.Module):
             wanted = targets(wanted, given, clock)
         elements = self.loss(network(given, clock, cond).float(), wanted)
         simple = self.mean(elements, mask)
-        weights = self.weighting(alpha, sigma, self.prediction)
-        weighted = weights * simple - weights.log() if self.learns_weighting else weights * simple
+        weighted = simple
+        if self.weighting != uniform:
+            weights = self.weighting(alpha, sigma, self.prediction)
+            weighted = weights * simple - weights.log() if self.learns_weighting else weights * simple
         return Losses(t, simple, weighted if weight is None else weight.float() * weighted)

@@ -16,13 +16,13 @@ from torch import Tensor
 from ldm.diffusion.path import column, rounded_to_one
 
 Prediction = Literal["eps", "v", "x0", "flow", "edm"]
-Pair = tuple[Tensor, Tensor]
+Factor = Tensor | float
 
-PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], Pair]] = {
-    "eps": lambda alpha, sigma: (torch.zeros_like(alpha), torch.ones_like(alpha)),
+PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], tuple[Factor, Factor]]] = {
+    "eps": lambda alpha, sigma: (0.0, 1.0),
     "v": lambda alpha, sigma: (-sigma, alpha),
-    "x0": lambda alpha, sigma: (torch.ones_like(alpha), torch.zeros_like(alpha)),
-    "flow": lambda alpha, sigma: (-torch.ones_like(alpha), torch.ones_like(alpha)),
+    "x0": lambda alpha, sigma: (1.0, 0.0),
+    "flow": lambda alpha, sigma: (-1.0, 1.0),
     "edm": lambda alpha, sigma: (sigma, -alpha),
 }
 """(a, b) at alpha and sigma (b,): the noise (Ho et al. 2020, arXiv 2006.11239), the velocity on a circle (Salimans & Ho
@@ -30,8 +30,16 @@ PAIRS: Mapping[Prediction, Callable[[Tensor, Tensor], Pair]] = {
 EDM (Karras et al. 2022, arXiv 2206.00364, eq. 7), which where alpha^2 + sigma^2 = 1 is -v."""
 
 
-def pair(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> Pair:
+def pair(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
     """a and b (b,) of a prediction at alpha and sigma (b,). Raises ValueError for a prediction that is not known."""
+    a, b = _pair(prediction, alpha, sigma)
+    return (
+        a if isinstance(a, Tensor) else torch.full_like(alpha, a),
+        b if isinstance(b, Tensor) else torch.full_like(alpha, b),
+    )
+
+
+def _pair(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> tuple[Factor, Factor]:
     if prediction not in PAIRS:
         raise ValueError(f"there is no prediction {prediction!r}: it can be {', '.join(PAIRS)}")
     return PAIRS[prediction](alpha, sigma)
@@ -45,8 +53,18 @@ def determinant(prediction: Prediction, alpha: Tensor, sigma: Tensor) -> Tensor:
 
 def target(prediction: Prediction, x0: Tensor, noise: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """What the network should answer: (b, ...) like x0 and noise, at alpha and sigma (b,)."""
-    a, b = pair(prediction, alpha, sigma)
-    return column(a, x0) * x0 + column(b, x0) * noise
+    a, b = _pair(prediction, alpha, sigma)
+    of_x0, of_noise = _times(a, x0), _times(b, noise)
+    if of_x0 is None or of_noise is None:
+        return noise if of_x0 is None else x0
+    return of_x0 + of_noise
+
+
+def _times(factor: Factor, whole: Tensor) -> Tensor | None:
+    """factor (b,), or a number of the table, times (b, ...); None for nothing, for which no device has to work."""
+    if isinstance(factor, Tensor):
+        return column(factor, whole) * whole
+    return None if factor == 0 else whole if factor == 1 else whole * factor
 
 
 def x0_from(prediction: Prediction, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ class FirstStage:
                 why=f"it needs {smallest} x {smallest} pixels",
                 fix="data.params.train.params.size=512, or the size that the model was made for",
             )
-        with outside_float16(self.network, x) as safe:
+        with outside_float16(self.network, _laid_out(x)) as safe:
             return self.network.quant_conv(self.network.encoder(safe))
 
     def decode(self, z: Tensor) -> Tensor:
@@ -84,3 +84,12 @@ class FirstStage:
         own = self.table.from_disk({key: value for key, value in state.items() if not key.startswith(OLD_FEATURES)})
         convolutions = {key: value for key, value in own.items() if is_attention_matrix(key) and value.ndim == 4}
         return own | {key: value[:, :, 0, 0] for key, value in convolutions.items()}
+
+
+def _laid_out(pictures: Tensor) -> Tensor:
+    """Pictures (b, 3, h, w) in the order of memory in which they are encoded fastest.
+
+    From a loader they come with channels last. On a CPU convolutions take an eighth less time so; elsewhere each group
+    normalisation copies what is laid out like this, ten times in an encoder.
+    """
+    return pictures if pictures.device.type == "cpu" else pictures.contiguous()

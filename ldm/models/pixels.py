@@ -21,12 +21,12 @@ def _is_text(value: Any) -> bool:
 
 def centred(pictures: Tensor) -> Tensor:
     """Bytes of any shape as float32 in [-1, 1]: 0 becomes -1 and 255 becomes 1; numbers stay what they are."""
-    return pictures.float().div_(127.5).sub_(1.0) if pictures.dtype == torch.uint8 else pictures
+    return (pictures / 127.5).sub_(1.0) if pictures.dtype == torch.uint8 else pictures
 
 
 def shares(masks: Tensor) -> Tensor:
     """Bytes of any shape as float32 in [0, 1]; numbers stay what they are."""
-    return masks.float().div_(255) if masks.dtype == torch.uint8 else masks
+    return masks / 255 if masks.dtype == torch.uint8 else masks
 
 
 NUMBERS: Mapping[str, Callable[[Tensor], Tensor]] = {"image": centred, "mask": shares}

@@ -31,7 +31,8 @@ class TellsSteps(OptimizedModel):
         examples = getattr(getattr(self.trainer, "datamodule", None), "global_batch", None)
         if examples is None:
             return losses.mean()
-        return losses.sum() / (examples / (self.trainer.accumulate_grad_batches * self.trainer.world_size))
+        share = examples / (self.trainer.accumulate_grad_batches * self.trainer.world_size)
+        return losses.mean() if share == len(losses) else losses.sum() / share  # in one launch, where they are alike
 
     def log_window(self, batch_idx: int, means: Mapping[str, Tensor], **plain: float) -> None:
         """Measure a micro-batch; what is told at the end of its window is the mean over the window and all ranks.

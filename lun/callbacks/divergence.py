@@ -16,7 +16,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
-from ldm.torch_internals import can_leave_out, leave_out
+from ldm.torch_internals import can_leave_out, flag_not_finite, leave_out
 from ldm.training.clipping import KnownNorm
 from ldm.training.late_numbers import LateNumbers
 from lun.checkpoints.saving import kept_file, resume_from
@@ -96,6 +96,7 @@ class Divergence(Callback):
         self._stepped_after: int | None = None
         self._last_to_look = False
         self._guarded: Optimizer | None = None
+        self._constants: Tensor | None = None
         self._unread: UnreadStep | None = None
         self._agreement = RankAgreement()
 
@@ -106,6 +107,7 @@ class Divergence(Callback):
         else:
             self._agreement = shared
         self._losses, self._courses, self._stepped_after, self._unread = [], {}, None, None
+        self._constants = None
         later = trainer.callbacks[trainer.callbacks.index(self) + 1 :]
         changing = [one for one in later if not getattr(one, "only_looks", False)]
         self._last_to_look = not any(is_overridden("on_before_optimizer_step", one, Callback) for one in changing)
@@ -121,11 +123,10 @@ class Divergence(Callback):
         gradients = whole if {Tensor}.issuperset(map(type, whole)) else list(map(_held, whole))
         spread = gradients is not whole and any(map(is_not, whole, gradients))  # over ranks: the norm is of a part
         norm = get_total_norm(gradients) if gradients else torch.zeros(())
-        numbers = together(losses, norm)
         value = None
         if optimizer is self._guarded:
-            self._guard(trainer, pl_module, numbers)
-        elif (measured := self._sound(trainer, pl_module, optimizer, numbers, gradients)) is not None:
+            self._guard(trainer, pl_module, losses, norm)
+        elif (measured := self._sound(trainer, pl_module, optimizer, together(losses, norm), gradients)) is not None:
             value = measured.norm
         else:
             return
@@ -177,16 +178,21 @@ class Divergence(Callback):
 
     # Read late
 
-    def _guard(self, trainer: Trainer, pl_module: LightningModule, numbers: Tensor) -> None:
+    def _guard(self, trainer: Trainer, pl_module: LightningModule, losses: list[Tensor], norm: Tensor) -> None:
         """Let the device leave out the step that comes now if it is bad, and report the one before."""
         assert self._guarded is not None
-        bad = (numbers - numbers).sum().isnan().float()  # what is not finite less itself is NaN
+        if self._constants is None:
+            self._constants = torch.tensor([0.0, 1.0]).to(norm.device, non_blocking=True)
+        none, one = self._constants
+        numbers = together(losses, norm, none)
+        bad = numbers[-1]
+        flag_not_finite(numbers[:-1], bad, one)
         if trainer.world_size > 1:
             distributed.all_reduce(bad, distributed.ReduceOp.MAX)
         leave_out(self._guarded, bad)
         before, position = self._unread, model_of(pl_module).position
         rate = self._guarded.param_groups[0]["lr"]
-        self._unread = UnreadStep(position.step + 1, position.slot, rate, LateNumbers(torch.cat([numbers, bad[None]])))
+        self._unread = UnreadStep(position.step + 1, position.slot, rate, LateNumbers(numbers))
         self._judge(trainer, pl_module, before)
 
     def _report(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -234,9 +240,9 @@ def _leaves_out_by_itself(trainer: Trainer) -> bool:
     )
 
 
-def together(losses: list[Tensor], norm: Tensor) -> Tensor:
-    """(k + 1,) losses and a norm in float32 on one device, so that they are read in one go."""
-    numbers = [loss.float().reshape(()) for loss in losses] + [norm.float()]
+def together(losses: list[Tensor], *more: Tensor) -> Tensor:
+    """(k + m,) losses and m further scalars in float32 on one device, so that they are read in one go."""
+    numbers = [loss.float().reshape(()) for loss in losses] + [number.float() for number in more]
     return torch.stack([number.to(numbers[0].device) for number in numbers])
 
 

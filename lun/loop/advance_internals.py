@@ -130,6 +130,14 @@ def _is_zeroed(optimizer: Optimizer) -> bool:
     return type(optimizer).zero_grad is Optimizer.zero_grad and all(weight.grad is None for weight in weights)
 
 
+class LossAsItIs(ClosureResult):
+    """The loss of a micro-batch. Lightning keeps a copy, since a loss scale may change it: here there is none."""
+
+    def _clone_loss(self) -> None:
+        if self.closure_loss is not None:
+            self.loss = self.closure_loss.detach()
+
+
 class Advance:
     """One micro-batch: `TrainingEpochLoop.advance` and what it calls, for a trainer that `is_plain`."""
 
@@ -220,7 +228,10 @@ class Advance:
         strategy.post_training_step()
         if output is None and self.trainer.world_size > 1:
             raise RuntimeError("training_step gave no loss, which several ranks cannot skip together")
-        return ClosureResult.from_training_step_output(output, self.trainer.accumulate_grad_batches)
+        parts = self.trainer.accumulate_grad_batches
+        if parts == 1 and isinstance(output, Tensor):
+            return LossAsItIs(output)  # Lightning would divide it by 1
+        return LossAsItIs.from_training_step_output(output, parts)
 
     def _zero_grad(self, index: int, optimizer: Any) -> None:
         progress = self.loop.automatic_optimization.optim_progress.optimizer.zero_grad

@@ -136,9 +136,13 @@ def test_the_loop_the_loader_and_the_ranks_are_measured_at_the_smallest_size(ben
     assert tuple(row.name for row in rows) == named["ranks"].rows
 
 
+LINE_OF_PROGRESS = 2
+"""Launches that read the losses for it, at most ten times a second."""
+
+
 def test_launches_bytes_and_reads_of_both_are_counted(bench: Import) -> None:
     script, ours = bench("counts").measure(bench("small_model").Recipe(width=32, size=32, batch=1, context=32), 1)
-    assert 2000 < script.value < 3000 and 2000 < ours.value < 3000
+    assert 2000 < ours.value <= script.value + LINE_OF_PROGRESS and script.value < 3000
     assert script.beside["waits of the host"] == 4 and ours.beside["waits of the host"] == 0
     assert ours.beside["MiB allocated"] < script.beside["MiB allocated"]
 

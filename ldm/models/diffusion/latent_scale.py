@@ -32,10 +32,12 @@ class ScalesLatents(nn.Module):
             raise Fault("CFG03", "scale_factor is 0", where="model.params.scale_factor", why="nothing would be left")
         self.register_buffer("scale_factor", factor, persistent=measured)
         self.register_buffer("shift_factor", _checked("shift_factor", shift, channels), persistent=False)
+        self._is_shifted = bool(self.shift_factor.any())  # most families' are not, which no device has to subtract
 
     def scaled(self, z: Tensor) -> Tensor:
         """What the network sees of latents z (b, c, h, w) of the first stage, in their dtype."""
-        return (z - self.shift_factor.to(z.dtype)) * self.scale_factor.to(z.dtype)
+        shifted = z - self.shift_factor.to(z.dtype) if self._is_shifted else z
+        return shifted * self.scale_factor.to(z.dtype)
 
     def unscaled(self, x0: Tensor) -> Tensor:
         """The first stage's latents of x0 (b, c, h, w)."""

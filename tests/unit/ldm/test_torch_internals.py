@@ -1,5 +1,7 @@
 """torch's insides: each still means what the program takes it for."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from ldm.torch_internals import (
     apply_to_tensors,
     as_a_plain_tensor,
     can_leave_out,
+    flag_not_finite,
     graphs_compiled,
     identity_of,
     ignore_moves,
@@ -122,6 +125,13 @@ def test_a_module_that_ignores_moves_stays_while_its_neighbour_is_moved() -> Non
     ignore_moves(pair[0])
     pair.to("meta")
     assert [layer.weight.device.type for layer in pair] == ["cpu", "meta"]
+
+
+@pytest.mark.parametrize(("number", "flagged"), [(2.0, 0.0), (math.nan, 1.0), (math.inf, 1.0), (-math.inf, 1.0)])
+def test_a_flag_among_numbers_tells_whether_all_others_are_finite(number: float, flagged: float) -> None:
+    numbers = torch.tensor([1.0, number, 0.0])
+    flag_not_finite(numbers[:-1], numbers[-1], torch.ones(()))
+    assert numbers[2] == flagged and numbers[:2].equal(torch.tensor([1.0, number])) is not math.isnan(number)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])

@@ -14,6 +14,15 @@ def test_squared_and_absolute_cost_what_they_say() -> None:
     torch.testing.assert_close(Absolute()(ERRORS, ZERO), torch.tensor([3.0, 0.1, 0.0, 0.05, 0.1, 2.0]))
 
 
+def test_squared_has_the_bits_of_a_power_and_so_has_its_gradient() -> None:
+    target, gradients = torch.randn(4, 8), []
+    for cost in (Squared(), lambda output, target: (output - target) ** 2):
+        output = torch.linspace(-3, 3, 32).view(4, 8).requires_grad_()
+        cost(output, target).mean(1).mean().backward()
+        gradients.append(output.grad)
+    assert torch.equal(*gradients) and torch.equal(Squared()(output, target), (output - target) ** 2)
+
+
 def test_huber_is_squared_up_to_delta_and_its_tangent_beyond() -> None:
     expected = torch.tensor([2 * 0.1 * 3 - 0.01, 0.01, 0.0, 0.0025, 0.01, 2 * 0.1 * 2 - 0.01])
     torch.testing.assert_close(Huber(0.1)(ERRORS, ZERO), expected)

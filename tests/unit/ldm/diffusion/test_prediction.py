@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldm.diffusion.path import DDPMPath, column, corrupt
-from ldm.diffusion.prediction import Prediction, determinant, target, x0_from
+from ldm.diffusion.prediction import PAIRS, Prediction, determinant, pair, target, x0_from
 
 X0 = torch.tensor([[[[1.0, -2.0]]], [[[0.5, 3.0]]]])
 NOISE = torch.tensor([[[[0.3, 1.5]]], [[[-1.0, 0.25]]]])
@@ -27,6 +27,13 @@ def test_the_target_of_x0_is_the_clean_input() -> None:
 def test_the_target_of_v_is_alpha_noise_less_sigma_x0() -> None:
     expected = torch.tensor([[[[0.24 - 0.6, 1.2 + 1.2]]], [[[-0.6 - 0.4, 0.15 - 2.4]]]])
     torch.testing.assert_close(target("v", X0, NOISE, ALPHA, SIGMA), expected)
+
+
+@pytest.mark.parametrize("prediction", PAIRS)
+def test_a_target_has_the_bits_of_its_pair_times_x0_and_noise(prediction: Prediction) -> None:
+    a, b = pair(prediction, ALPHA, SIGMA)
+    assert a.shape == b.shape == ALPHA.shape
+    assert torch.equal(target(prediction, X0, NOISE, ALPHA, SIGMA), column(a, X0) * X0 + column(b, X0) * NOISE)
 
 
 def test_v_is_minus_x0_where_nothing_but_noise_is_left() -> None:

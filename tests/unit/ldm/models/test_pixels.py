@@ -1,7 +1,9 @@
 """Bytes become numbers on the device: the same bits as before they travelled so, for every model and precision."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import Tensor
 from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion.ddpm import LatentDiffusion
+from ldm.models.first_stage import FirstStage
 from ldm.models.pixels import centred, shares
 
 BYTES = torch.arange(256, dtype=torch.uint8)
@@ -28,6 +31,16 @@ def arrived(batch: Any, precision: Precision) -> Any:
     model = TrainedModel()
     model._trainer = SimpleNamespace(precision_plugin=precision)  # type: ignore[assignment]
     return model.on_after_batch_transfer(batch, 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_device_encodes_pictures_channel_by_channel_and_a_cpu_as_they_come(device: str) -> None:
+    seen: list[Tensor] = []
+    network = SimpleNamespace(encoder=lambda x: seen.append(x) or x, quant_conv=lambda x: x)
+    with patch("ldm.models.first_stage.outside_float16", lambda network, x: nullcontext(x)):
+        pictures = torch.empty(2, 8, 8, 3, device=device).movedim(-1, 1)
+        FirstStage.encode_moments(SimpleNamespace(network=network), pictures)  # type: ignore[arg-type]
+    assert seen[0].is_contiguous() is (device != "cpu") and seen[0].shape == (2, 3, 8, 8)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=lambda one: f"{type(one).__name__} {one.precision}")
