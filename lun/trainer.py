@@ -62,6 +62,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
     settings.say_notes()
     if arguments.check:
         return _check(settings, arguments)
+    arguments, settings = _fitted(arguments, settings)
     if arguments.train:
         require_files(settings.config, resumed=resume is not None)
     # Imports torch, which takes seconds; everything above has answered by then.
@@ -88,6 +89,17 @@ def _check(settings: Settings, arguments: Arguments) -> int:
     judge(settings, arguments.time_limit is not None)
     print("the configuration has no faults")
     return 0
+
+
+def _fitted(arguments: Arguments, settings: Settings) -> tuple[Arguments, Settings]:
+    """Both as they were, or with what `--fit` chose."""
+    if arguments.fit is None:
+        return arguments, settings
+    from lun.memory.fit import fitted  # torch
+    from lun.run.settings import read_settings
+
+    chosen = fitted(arguments, settings)
+    return chosen, read_settings(chosen, None)
 
 
 def _show_what_is_known(settings: Settings, arguments: Arguments, error: Exception) -> None:

@@ -31,6 +31,8 @@ class Arguments:
     accept_change: tuple[str, ...] = ()
     time_limit: int | None = None
     """Seconds."""
+    fit: float | None = None
+    """GiB; 0 is what the card has."""
     allow: tuple[str, ...] = ()
     family: tuple[str, ...] = ()
     """Import paths of families of models."""

@@ -40,6 +40,10 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
             yield _together(name, other, "it reads no configuration and starts nothing", _flag(name))
         if settings:
             yield _together(name, "base", "it reads no configuration and starts nothing", _flag(name))
+    for name in ("check", "print_config", "resume"):
+        if "fit" in given and name in given:
+            why = "a run goes on as it began" if name == "resume" else "it judges and shows what is written"
+            yield _together("fit", name, why, "leave out --fit")
     if given.get("no_test") is False:
         why = "a run trains and validates; it does not test"
         yield Fault("CLI02", "--no-test false asks for a test, and there is none", why=why, fix="leave it out")

@@ -64,6 +64,13 @@ def time_limit(text: str, flag: str) -> int:
     return int(match[1]) * 3600 + int(match[2]) * 60
 
 
+def gibibytes(text: str, flag: str) -> float:
+    """A number above 0."""
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not float(text):
+        raise Fault("CLI03", f"{flag} takes a number of GiB, not {text!r}", fix=f"{flag} 12")
+    return float(text)
+
+
 def change(text: str, flag: str) -> str:
     """What may differ from the run that is resumed."""
     if text not in ("data", "batch") and not re.fullmatch(r"data:[\w\-]+", text):
@@ -101,6 +108,7 @@ FLAGS: Mapping[str, Flag] = {
     "--list-presets": Flag("list_presets", "none"),
     "--accept-change": Flag("accept_change", "list", change),
     "--time-limit": Flag("time_limit", "one", time_limit),
+    "--fit": Flag("fit", "maybe", gibibytes, bare=0.0),
     "--allow": Flag("allow", "list"),
     "--family": Flag("family", "list"),
     "--take-over": Flag("take_over", "none"),

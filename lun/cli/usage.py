@@ -41,6 +41,7 @@ run
   -s, --seed N                 seed of everything that is drawn
   --scale_lr [RULE]            learning rate by pictures a step: none, linear, sqrt (none; without a value linear)
   --time-limit H:MM            save and stop after so long
+  --fit [GIB]                  choose batch, accumulation, checkpointing, optimizer for so much memory (the card's)
   --ARGUMENT VALUE             an argument of lightning.Trainer: --accelerator cpu --devices 1 --max_steps 1000
 
 information

@@ -244,6 +244,7 @@ def test_the_command_line_is_frozen():
         "--debug",
         "--doctor",
         "--family",
+        "--fit",
         "--help",
         "--init-from",
         "--list-presets",
