@@ -12,6 +12,9 @@ PAGE, PICTURE = "README.md", "samples.png"
 """Their names in a folder; beside a file they have its name."""
 PICTURE_HERE = "PICTURE-BESIDE-THIS-PAGE"
 """What stands in a card's text for the name of the picture beside it."""
+FILL_IN = "FILL IN"
+"""What stands in a card where only a person can say what is true."""
+_NO_LICENCE = re.compile(rf"^# *license: *{FILL_IN}", re.MULTILINE)
 _MARK = re.compile(r"\n<!-- as written: ([0-9a-f]{64}) ([0-9a-f]{64}|-) -->\n?\Z")
 
 
@@ -53,6 +56,11 @@ def is_as_written(page: Path) -> bool:
     content = page.read_bytes()
     mark = _mark_of(content)
     return mark is not None and mark[0] == _digest(_unmarked(content))
+
+
+def says_no_licence(page: Path) -> bool:
+    """Whether a card's licence still waits to be filled in. Raises OSError."""
+    return _NO_LICENCE.search(page.read_text("utf-8", "replace")) is not None
 
 
 def _put(path: Path, content: bytes | None) -> None:

@@ -12,6 +12,7 @@ from ldm.convert.inference_yaml import inference_yaml
 from ldm.convert.model import NETWORKS, Model
 from ldm.convert.model_card import ModelCard
 from ldm.convert.modelspec import metadata_of
+from ldm.convert.written_folder import MARK, files_in, listed_files
 from ldm.diffusion.prediction_names import PredictionType
 from ldm.errors import Fault
 from ldm.families.edm_marks import CENTRE, EDM, SIGMA_MAX, V, is_edm
@@ -28,11 +29,8 @@ from ldm.files.write import (
     write_torch,
 )
 from ldm.keys.split_checkpoint import FIRST_STAGE, parts_in
-from ldm.plain import read_json
 
 Layout = Literal["ldm", "diffusers"]
-MARK = "lun.json"
-"""In a folder that was written here: the names of its files."""
 Format = Literal["safetensors", "ckpt"]
 KNOWN_ON: Mapping[str, tuple[PredictionType, ...]] = {
     "DDPM's path": ("epsilon", "v_prediction", "sample"),
@@ -86,7 +84,7 @@ def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
             write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
             if wish.card:
                 wish.card.within(folder, out)
-            write_json(folder / MARK, {"files": sorted(_files_in(folder))})
+            write_json(folder / MARK, {"files": sorted(files_in(folder))})
         return (out,)
 
 
@@ -232,20 +230,14 @@ def _foreign(path: Path) -> str:
     """
     if not path.is_dir() or path.is_symlink():
         return "it is no folder"
-    held = _files_in(path)
+    held = files_in(path)
     if not held and not any(path.iterdir()):
         return ""
-    try:
-        listed = set(read_json(path / MARK)["files"])
-    except (OSError, ValueError, TypeError, KeyError):
+    listed = listed_files(path)
+    if listed is None:
         return f"this program did not write it (it holds no {MARK})"
     others = sorted(held - listed - {MARK})
     return f"it holds what this program did not write: {', '.join(others[:3])}" if others else ""
-
-
-def _files_in(folder: Path) -> set[str]:
-    """All that lies in a folder but the folders, by the path below it."""
-    return {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()}
 
 
 def require_apart(source: Path, out: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ldm.convert.model_card import PICTURE_HERE, ModelCard
+from ldm.convert.model_card import FILL_IN, PICTURE_HERE, ModelCard
 from ldm.errors import Fault
 from ldm.files.weights_path import ENDINGS, HUB_ID
 from ldm.plain import parse_json, read_json, require_ordinary
@@ -18,8 +18,6 @@ from lun.previews.samples import Sample, SampleRecord
 TAGS = 30
 LARGEST_PICTURE = 20 << 20
 """Bytes of a sheet of samples that goes along."""
-LICENCE = "FILL IN"
-"""What stands where a person has to say the licence."""
 
 
 def run_card(run: Path, metadata: Mapping[str, str]) -> ModelCard:
@@ -48,7 +46,7 @@ def _front(metadata: Mapping[str, str], bases: Sequence[str]) -> str:
     """The hub's metadata. The licence is a comment until a person has said which it is."""
     of_base = metadata.get("modelspec.license")
     known = f"; the base is published under: {_line(of_base)}" if of_base else ""
-    lines = [f"# license: {LICENCE} an id of the hub, such as creativeml-openrail-m or openrail++{known}"]
+    lines = [f"# license: {FILL_IN} an id of the hub, such as creativeml-openrail-m or openrail++{known}"]
     lines += ["library_name: diffusers", "pipeline_tag: text-to-image", "tags: [stable-diffusion, text-to-image]"]
     if hub := [base for base in bases if HUB_ID.fullmatch(base) and "/" in base]:
         lines.append(f"base_model: {hub[0].partition('@')[0]}")
@@ -68,7 +66,7 @@ def _what(metadata: Mapping[str, str]) -> str:
 def _base(metadata: Mapping[str, str], bases: Sequence[str]) -> str:
     hashes = [(key, value) for key, value in sorted(metadata.items()) if key.startswith("lun.base.")]
     named = ", ".join(map(_line, bases)) or "none that the settings name: trained from scratch"
-    told = f"{named}\n\nLicence of these weights: **{LICENCE}**; what the base's licence asks of them holds as well."
+    told = f"{named}\n\nLicence of these weights: **{FILL_IN}**; what the base's licence asks of them holds as well."
     return told + ("\n\n" + _table(hashes) if hashes else "")
 
 
@@ -77,7 +75,7 @@ def _data(record: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
     lines = [f"{count:,} examples." if isinstance(count, int) else "How many examples is not known."]
     if common := _tags(metadata):
         lines.append("Most frequent: " + ", ".join(f"{_line(tag)} ({number:,})" for tag, number in common) + ".")
-    return " ".join(lines) + f"\n\nWhere the pictures come from, and whose they are: **{LICENCE}**."
+    return " ".join(lines) + f"\n\nWhere the pictures come from, and whose they are: **{FILL_IN}**."
 
 
 def _tags(metadata: Mapping[str, str]) -> list[tuple[str, int]]:

@@ -24,6 +24,7 @@ from lun.convert.command import run as convert
 from lun.inspect.command import run as inspect
 from lun.memory.command import run as memory
 from lun.posthoc_ema.command import run as posthoc_ema
+from lun.publish.command import run as publish
 from lun.sample.command import run as sample
 from lun.trainer import run as train
 
@@ -41,6 +42,7 @@ LINES: dict[str, tuple[Command, list[str]]] = {
     "lun.convert": (convert, ["PIPE", "out.safetensors", "--to", "ldm"]),
     "lun.convert --trust-pickle": (convert, ["PIPE", "out.safetensors", "--to", "ldm", "--trust-pickle"]),
     "lun.convert --vae": (convert, ["PIPE", "out", "--to", "diffusers", "--vae", "PIPE"]),
+    "lun.publish": (publish, ["PIPE", "org/name", "--dry-run"]),
     "lun.sample": (sample, ["PIPE", "--prompts", "a"]),
     "lun.sample --prompts": (sample, ["data", "--prompts", "PIPE"]),
     "lun.posthoc_ema inspect": (posthoc_ema, ["inspect", "PIPE"]),

@@ -39,6 +39,7 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
     "--sweep": ["--force"],
     "logs/known": ["--prompts", "prompts.txt"],
     "emoji-lora": ["--check"],
+    "lun.publish": ["--dry-run"],
     "lun.board": ["--once"],  # else it serves until somebody stops it
     "emoji-ti": ["--check"],
     "xl-16-channels": ["--check"],  # another model's first stage would be fetched

@@ -29,6 +29,7 @@ LAYERS: list[list[str]] = [
         "lun.board",
         "lun.inspect",
         "lun.posthoc_ema",
+        "lun.publish",
         "lun.data.cache.__main__",
     ],
     ["lun.doctor"],
@@ -111,6 +112,7 @@ LIGHT = [
     "lun.pack.command",
     "lun.annotate.command",
     "lun.board.command",
+    "lun.publish.command",
     "lun.report.run_page",
 ]
 

@@ -46,6 +46,7 @@ MISSING = {
     ("-m", "lun.annotate.command", "no-such-folder", "--with", "caption", "--model", "lun"): 3,
     ("-m", "lun.posthoc_ema.command", "reconstruct", "no-such-run", "--width", "0.1"): 4,
     ("-m", "lun.board.command", "no-such-folder"): 2,
+    ("-m", "lun.publish.command", "no-such.safetensors", "org/name"): 4,
     ("-m", "lun.measure.command", "no-such-folder", "lun", "--clip", "lun"): 3,
     ("-m", "lun.measure.command", "docs/img", "no-such-folder", "--clip", "lun"): 3,
     ("-m", "lun.run.caches_alone", "-b", "sd15", "--data_root", "no-such-folder"): 3,
@@ -59,7 +60,7 @@ UNUSED = (
     *("datasets", "aiohttp", "IPython", "diffusers.pipelines.stable_diffusion", "transformers.pipelines"),
     *("lightning.pytorch.demos", "lightning.pytorch.cli", "torch._inductor.compile_fx", "torch.onnx.utils"),
     *("lun.convert", "lun.sample", "lun.inspect", "lun.pack", "lun.migrate", "lun.posthoc_ema", "lun.doctor"),
-    *("lun.board", "werkzeug"),
+    *("lun.board", "lun.publish", "werkzeug"),
 )
 """What no plan needs, and no step of a run that names none of it."""
 CHILD = """

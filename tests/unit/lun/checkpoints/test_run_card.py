@@ -7,7 +7,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from lun.checkpoints.run_card import LARGEST_PICTURE, LICENCE, run_card
+from ldm.convert.model_card import FILL_IN, says_no_licence
+from lun.checkpoints.run_card import LARGEST_PICTURE, run_card
 
 SETTINGS = {
     "model": {
@@ -61,10 +62,17 @@ def test_it_tells_base_data_settings_and_samples(run: Path) -> None:
         "| optimizer_config | torch.optim.AdamW weight_decay=0.01 |",
         "| images a step | 8 |",
         "- a cat at 4 (seed 1, step 4)",
-        f"**{LICENCE}**",
+        f"**{FILL_IN}**",
     ):
         assert said in card.text, said
     assert card.picture == (run / "images/samples/ema-4.png").read_bytes()
+
+
+def test_its_licence_waits_until_a_person_has_written_one(run: Path) -> None:
+    page = run_card(run, METADATA).beside(run / "a.safetensors")
+    assert says_no_licence(page)
+    page.write_text(page.read_text().replace(f"# license: {FILL_IN} an id", "license: openrail++ # an id"))
+    assert not says_no_licence(page) and yaml.safe_load(page.read_text().split("---")[1])["license"] == "openrail++"
 
 
 def test_it_tells_no_path_of_the_machine(run: Path) -> None:

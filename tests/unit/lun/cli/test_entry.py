@@ -17,6 +17,7 @@ COMMANDS = ["main.py"] + sorted(
 )
 ARGUMENTS = {
     "lun.board": ["configs"],
+    "lun.publish": ["configs", "org/name"],
     "lun.convert": ["configs", "out.safetensors", "--to", "ldm"],
     "lun.inspect": ["my pictures"],
     "lun.measure": ["docs/img", "--clip", "CLIP"],
