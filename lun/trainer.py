@@ -39,6 +39,12 @@ def _start(arguments: Arguments, words: list[str]) -> int:
         return 0
     if arguments.doctor:
         return _examine(Path(arguments.logdir))
+    if arguments.new:
+        arguments, words = _first_config(arguments)
+    return _go(arguments, words)
+
+
+def _go(arguments: Arguments, words: list[str]) -> int:
     # Needs packages whose absence the doctor has reported by now.
     from lun.run.required_files import require_files
     from lun.run.restarts import going_on
@@ -117,6 +123,15 @@ def _information(arguments: Arguments) -> str:
     if arguments.list_presets:
         return listing()
     return (usage() if arguments.help else version()) + "\n"
+
+
+def _first_config(arguments: Arguments) -> tuple[Arguments, list[str]]:
+    """The command line for the configuration that `--new` writes."""
+    from lun.new.first_config import write_first_config  # torch, to look at pictures and predict memory
+
+    log.configure(None)
+    words = ["--base", str(write_first_config(arguments))]
+    return parser.parse(words), words
 
 
 def _examine(logdir: Path) -> int:

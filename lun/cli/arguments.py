@@ -26,6 +26,7 @@ class Arguments:
     """None, where the flag was not given, means where `--data_root` was."""
     check: bool = False
     doctor: bool = False
+    new: bool = False
     print_config: bool = False
     list_presets: bool = False
     accept_change: tuple[str, ...] = ()

@@ -15,6 +15,8 @@ INFORMATION = ("help", "version")
 """Whatever stands beside them, they answer."""
 LOOKING: Mapping[str, Collection[str]] = {"doctor": ("logdir", "debug"), "list_presets": ("debug",)}
 """What looks at no configuration -> what it takes."""
+WRITING = ("new", "base", "init_from", "data_root", "fit", "name", "debug")
+"""What writes a configuration, and what it takes."""
 STOPPING = ("doctor", "list_presets", "print_config", "check")
 """What answers and stops: one of them at a time."""
 
@@ -40,10 +42,7 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
             yield _together(name, other, "it reads no configuration and starts nothing", _flag(name))
         if settings:
             yield _together(name, "base", "it reads no configuration and starts nothing", _flag(name))
-    for name in ("check", "print_config", "resume"):
-        if "fit" in given and name in given:
-            why = "a run goes on as it began" if name == "resume" else "it judges and shows what is written"
-            yield _together("fit", name, why, "leave out --fit")
+    yield from _of_choosing(given)
     if given.get("no_test") is False:
         why = "a run trains and validates; it does not test"
         yield Fault("CLI02", "--no-test false asks for a test, and there is none", why=why, fix="leave it out")
@@ -54,6 +53,16 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
         why = "it says what may differ from the run that goes on, and a new run is asked for"
         fix = "python main.py --resume --accept-change data -t"
         yield Fault("CLI02", "--accept-change has no effect without --resume", why=why, fix=fix)
+
+
+def _of_choosing(given: Mapping[str, Any]) -> Iterator[Fault]:
+    """Of what chooses settings for a person."""
+    for name in given.keys() - {*WRITING} if given.get("new") else ():
+        yield _together("new", name, "it writes a configuration and trains nothing", "--new first; then --base mine -t")
+    for name in ("check", "print_config", "resume"):
+        if "fit" in given and name in given:
+            why = "a run goes on as it began" if name == "resume" else "it judges and shows what is written"
+            yield _together("fit", name, why, "leave out --fit")
 
 
 def notes(arguments: Arguments) -> list[str]:

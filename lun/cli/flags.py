@@ -104,6 +104,7 @@ FLAGS: Mapping[str, Flag] = {
     "--datadir_in_name": Flag("datadir_in_name", "maybe", boolean),
     "--check": Flag("check", "none"),
     "--doctor": Flag("doctor", "none"),
+    "--new": Flag("new", "none"),
     "--print-config": Flag("print_config", "none"),
     "--list-presets": Flag("list_presets", "none"),
     "--accept-change": Flag("accept_change", "list", change),

@@ -13,6 +13,8 @@ usage: python main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...
 
 the demo, on any computer:
   python main.py -b configs/demo/emoji.yaml -t
+your own pictures, by five questions:
+  python main.py --new
 your own pictures, on Stable Diffusion 1.5:
   python main.py -b sd15 bf16 --data_root DIR -t
 
@@ -21,6 +23,7 @@ what
   key.sub=value                change a setting (anywhere on the line; YAML values)
   ~key.sub                     remove a setting
   -t, --train [BOOL]           train
+  --new                        ask five questions (flags answer them, too), write NAME.yaml, show its plan
   --no-test                    accepted: a run trains and validates, it never tests
   --allow MODULE               let a config name classes and functions of this package (repeatable)
   --family NAME|MODULE.NAME    know a family of an installed package, or of your own, and --allow it (repeatable)

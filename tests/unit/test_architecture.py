@@ -34,6 +34,7 @@ LAYERS: list[list[str]] = [
     ],
     ["lun.doctor"],
     ["lun.weights"],
+    ["lun.new"],
     ["lun.memory"],
     ["lun.plan"],
     ["lun.run"],

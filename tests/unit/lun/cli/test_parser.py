@@ -250,6 +250,7 @@ def test_the_command_line_is_frozen():
         "--list-presets",
         "--logdir",
         "--name",
+        "--new",
         "--no-test",
         "--postfix",
         "--print-config",
