@@ -13,11 +13,13 @@ from ldm.shell import quoted
 from lun.cli.arguments import Arguments
 from lun.cli.flag_conflicts import require_effects
 from lun.cli.flags import ALIASES, FLAGS, Flag, reads_as
-from lun.cli.other_names import VALUE, Foreign, Here, here
+from lun.cli.other_names import Foreign
 from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
 from lun.config.suggestions import nearest
 from lun.config.top_level import TOP_LEVEL
 from lun.config.trainer_arguments import trainer_arguments
+from lun.other_trainers.table import VALUE, Counterpart
+from lun.other_trainers.tables import here
 
 # `a.b=value`, `a=value` or `~a.b`; the first part of a setting is a name, so that a path with `=` is not taken for one.
 _SETTING = re.compile(r"[A-Za-z_][\w-]*(?:\.[^=/\\]+|\[\d+\])*=.*", re.DOTALL)
@@ -90,7 +92,7 @@ class _ArgumentReader:
         elif (argument := name.lstrip("-").replace("-", "_")) in trainer_arguments() | OLD_ARGUMENTS:
             self.take_trainer_argument(argument, attached)
         elif elsewhere := here(name):
-            value = attached if attached is not None else self.next_word()
+            value = attached if attached is not None else self.next_word() or self.next_pairs(elsewhere)
             self.foreign.add(name, quoted(*(word for word in (name, value) if word is not None)), value, elsewhere)
         else:
             raise _unknown(name, attached)
@@ -129,6 +131,13 @@ class _ArgumentReader:
         if not self.words or _is_flag(self.words[0]) or is_setting(self.words[0]):
             return None
         return self.words.pop(0)
+
+    def next_pairs(self, known: Counterpart) -> str | None:
+        """The words NAME=VALUE that another trainer's option takes, as long as no section of ours is named."""
+        taken: list[str] = []
+        while known.pairs and self.words and _NAMED.fullmatch(self.words[0]) and "." not in _name(self.words[0]):
+            taken.append(self.words.pop(0))
+        return " ".join(taken) or None
 
     def checked(self) -> Arguments:
         given = self.given
@@ -172,15 +181,15 @@ def _full_name(name: str) -> str:
     return (aliased | spelt).get(name.replace("-", "_"), name)
 
 
-def _as_option(name: str) -> Here | None:
+def _as_option(name: str) -> Counterpart | None:
     """What `name=value` means where `name` is an option, here or of another trainer, and no part of a config."""
     if "." in name or "[" in name or name in TOP_LEVEL:
         return None
     full = _full_name(f"--{name}")
     if full in FLAGS:
-        return Here((full,) if FLAGS[full].value == "none" else (full, VALUE))
+        return Counterpart((full,) if FLAGS[full].value == "none" else (full, VALUE))
     argument = name.replace("-", "_")
-    return Here((f"--{argument}", VALUE)) if argument in trainer_arguments() else here(name)
+    return Counterpart((f"--{argument}", VALUE)) if argument in trainer_arguments() else here(name)
 
 
 def _unknown(name: str, attached: str | None) -> Fault:

@@ -46,7 +46,7 @@ LAYERS: list[list[str]] = [
     ["lun.checkpoints"],
     ["lun.features", "lun.previews"],
     ["lun.loop"],
-    ["lun.config", "lun.data", "lun.loggers", "lun.pages", "lun.program"],
+    ["lun.config", "lun.data", "lun.loggers", "lun.other_trainers", "lun.pages", "lun.program"],
     ["ldm.models"],
     ["ldm.adapters"],
     ["ldm.training"],

@@ -1,0 +1,1 @@
+"""What other trainers call a setting, and what stands for it here."""

@@ -1,0 +1,144 @@
+"""A table of each program that people come from: its settings, and what stands here for each.
+
+Three read it: the answer to an option that only others know (`lun.cli.other_names`), `python -m lun.migrate`, and
+`docs/migration.md`, which is made from it.
+
+How a program is added:
+
+1. `NAME_table.py` here: a `Table` of rows, each a `Counterpart` under all names that it has there; add it to
+   `tables.TABLES`. Names of nested files are joined by dots (`train.lr`).
+2. `lun/migrate/`: a reader, `read(given, draft)`. It takes what says something only together (an optimizer and its
+   arguments) by `given.take(name)` and writes it by `draft.set`; `draft.translate(given, TABLE)` does the rest by the
+   table. Name it in `lun.migrate.recognise`.
+3. a file of it under `tests/fixtures/foreign`, which the tests read, check and train by themselves; then
+   `python scripts/make_migration.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+VALUE = "{}"
+TRAIN = "data.params.train.params"
+CALLBACKS = "lightning.callbacks"
+
+Kind = Literal["same", "changed", "idle", "none"]
+"""It has an equal; one that differs, as `say` tells; nothing has to be said; there is none."""
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """What stands here for a setting of another trainer.
+
+    words    what to type, `{}` being the value; none where nothing has to be said, or nothing can be
+    base     overlays to name after --base
+    say      what there is to know besides; of one that is changed, idle or has no equal: how, or why
+    kind     what becomes of the setting
+    reads    the value as it is written here
+    example  a value as it is written there; "" for an option without one
+    pairs    its value is one or more words NAME=VALUE
+    choices  what stands for some values, by these in lower case, in the place of all the above
+    """
+
+    words: tuple[str, ...] = ()
+    base: tuple[str, ...] = ()
+    say: str = ""
+    kind: Kind = "same"
+    reads: Callable[[str], str] = str
+    example: str = ""
+    pairs: bool = False
+    choices: Mapping[str, Counterpart] = field(default_factory=dict)
+
+    def of(self, value: str | None) -> Counterpart:
+        """What stands for this value."""
+        return self.choices.get(value.lower(), self) if value is not None else self
+
+    def typed(self, value: str | None) -> list[str]:
+        """The words for a value; a capital one stands for it where none was given."""
+        text = "VALUE" if value is None else self.reads(value)
+        return [word.replace(VALUE, text) for word in self.words]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The settings of one program: `program` as people call it, `rows` by name, `about` the page's words on it.
+
+    Rows of one Counterpart stand together on the page.
+    """
+
+    program: str
+    about: str
+    rows: Mapping[str, Counterpart]
+
+
+def rows(*given: tuple[str, Counterpart]) -> dict[str, Counterpart]:
+    """Rows of a table: (names, what stands for all of them), names with spaces between. A name is there once."""
+    found: dict[str, Counterpart] = {}
+    for names, counterpart in given:
+        for name in names.split():
+            if name in found:
+                raise ValueError(f"{name} has two rows")
+            found[name] = counterpart
+    return found
+
+
+def flag(word: str, example: str, reads: Callable[[str], str] = str) -> Counterpart:
+    """An option of `main.py`."""
+    return Counterpart((word, VALUE), reads=reads, example=example)
+
+
+def setting(path: str, example: str, reads: Callable[[str], str] = str) -> Counterpart:
+    """A setting of the configuration."""
+    return Counterpart((f"{path}={VALUE}",), reads=reads, example=example)
+
+
+def captions(value: str, example: str = "") -> Counterpart:
+    """A rule by which captions are made, of `captions` of a folder: `captions("keep_tags: {}", "1")`."""
+    return Counterpart((f"{TRAIN}.captions={{{value}}}",), example=example)
+
+
+def objective(value: str, example: str = "") -> Counterpart:
+    """A part of the objective, as YAML of its params."""
+    recipe = f"{{target: ldm.diffusion.objective.Objective, params: {{{value}}}}}"
+    return Counterpart((f"model.params.objective={recipe}",), example=example)
+
+
+def idle(why: str) -> Counterpart:
+    """Nothing has to be said here."""
+    return Counterpart(kind="idle", say=why)
+
+
+def none(why: str, example: str = "") -> Counterpart:
+    """There is no equal."""
+    return Counterpart(kind="none", say=why, example=example)
+
+
+def elsewhere(say: str, example: str = "") -> Counterpart:
+    """What is said in another way than by one setting."""
+    return Counterpart(say=say, example=example)
+
+
+def changed(counterpart: Counterpart, how: str) -> Counterpart:
+    """Another meaning of what stands here: `how` says which."""
+    return replace(counterpart, kind="changed", say=how)
+
+
+def told(counterpart: Counterpart, say: str) -> Counterpart:
+    """The same with something to know besides."""
+    return replace(counterpart, say=say)
+
+
+def among(known: Mapping[str, str], otherwise: str = VALUE) -> Callable[[str], str]:
+    """Reads a value by its lower case among those known."""
+    return lambda text: known.get(text.lower(), otherwise.replace(VALUE, text))
+
+
+def by_name(tables: Iterable[Table]) -> dict[str, Counterpart]:
+    """The rows of several programs; the first that has a name says what it means."""
+    found: dict[str, Counterpart] = {}
+    for table in tables:
+        for name, counterpart in table.rows.items():
+            found.setdefault(name.rpartition(".")[2], counterpart)
+    return found
