@@ -1,4 +1,4 @@
-"""The command: read FILE, write its sets as a layer of a configuration, say what has no counterpart."""
+"""The command: read WHAT, write what it comes to as a configuration with comments, say what has no equal."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from ldm.errors import Fault
 from ldm.files.replacing import replace_text
 from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.migrate.draft import UNKNOWN, Draft
 from lun.migrate.recognise_foreign import KNOWN, read_foreign
 
 log = logging.getLogger(__name__)
 
-_ABOUT = f"the data sets of another trainer's file as data.params.train.sets\n\nit reads {KNOWN}"
+_ABOUT = f"another trainer's settings as a configuration of this one\n\nit reads {KNOWN}"
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -33,20 +32,37 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m lun.migrate", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", metavar="FILE", help="the file; nothing in it is run")
-    parser.add_argument("-o", "--output", metavar="YAML", default="sets.yaml", help="where to write (sets.yaml)")
+    parser.add_argument("what", metavar="WHAT", help="a file, or a command line in quotes; nothing in it is run")
+    parser.add_argument("-o", "--output", metavar="DIR", default="migrated", help="where to write: a folder, or X.yaml")
     return parser.parse_args(words)
 
 
 def _migrate(asked: argparse.Namespace) -> int:
     console.configure(None)
-    source, found = read_foreign(Path(asked.file))
-    layer, out = found.layer(), Path(asked.output)
+    source, draft = read_foreign(asked.what)
+    out = Path(asked.output)
+    if out.suffix not in (".yaml", ".yml"):
+        out /= "run.yaml" if draft.extends else "sets.yaml"
     if out.exists():
-        raise Fault("CLI04", f"{out} is there already", where="-o", fix=f"-o ANOTHER.yaml, or rm {quoted(out)}")
-    replace_text(out, yaml.safe_dump(layer, sort_keys=False, allow_unicode=True, width=120))
-    log.info("wrote    %s: %d sets of %s", out, len(found.sets), source)
-    for line in found.unread:
-        log.warning("warning[CFG08]: without a counterpart: %s", line)
-    log.info("next     python -m lun.inspect --base %s", quoted(out))
+        raise Fault("CLI04", f"{out} is there already", where="-o", fix=f"-o ANOTHER, or rm {quoted(out)}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    start = quoted("python", "main.py", "--base", out, *draft.words)
+    replace_text(
+        out, draft.text([f"From {source}. What it would do: {start}", f"To train: {start} -t"] if draft.extends else [])
+    )
+    log.info("wrote    %s: from %s", out, source)
+    _say(draft)
+    log.info("next     %s", start if draft.extends else f"python -m lun.inspect --base {quoted(out)}")
     return 0
+
+
+def _say(draft: Draft) -> None:
+    """What a person has to look at; all of it stands in the file as well."""
+    for line in (one for several in draft.comments.values() for one in several):
+        log.warning("warning[CFG08]: another meaning: %s", line)
+    for line in draft.notes["none"]:
+        log.warning("warning[CFG08]: without a counterpart: %s", line)
+    for line in draft.notes[UNKNOWN]:
+        log.warning("warning[CFG08]: unknown, and not read: %s", line)
+    if told := len(draft.notes["idle"]) + len(draft.notes["same"]):
+        log.info("         %d further settings need nothing here, or are said in another way: in the file", told)

@@ -46,20 +46,25 @@ class Taken:
         """A text, empty where there is none."""
         return str(self(name, ""))
 
+    def rest(self) -> dict[str, Any]:
+        """What was not taken yet and is not off."""
+        return {key: one for key, one in self.given.items() if key not in self.names and one not in NOTHING}
+
     def left(self, *harmless: str) -> list[str]:
         """One line for each setting that was not taken, except those that change nothing here."""
-        rest = {key: value for key, value in self.given.items() if key not in self.names and key not in harmless}
-        return [f"{self.where}.{key}: {value!r}" for key, value in rest.items() if value not in NOTHING]
+        return [f"{self.where}.{key}: {value!r}" for key, value in self.rest().items() if key not in harmless]
 
 
 @dataclass
 class Found:
-    """The sets of a file, sizes of buckets where it has several, and what stands there without a counterpart."""
+    """The sets of a file, sizes of buckets where it has several, settings of the run by path that follow from them,
+    and what stands there without a counterpart."""
 
     sets: dict[str, dict[str, Any]] = field(default_factory=dict)
     resolutions: dict[str, list[int]] = field(default_factory=dict)
     buckets: dict[str, Any] = field(default_factory=dict)
     batch_size: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
     def add(self, name: str, params: Mapping[str, Any], resolutions: Sequence[float], square: bool, **said: Any) -> str:

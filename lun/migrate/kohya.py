@@ -4,9 +4,21 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from lun.migrate.foreign import Found, Taken, caption_files, share_by_weight
+from lun.migrate.by_table import said_by
+from lun.migrate.foreign import Found, Taken, share_by_weight
+from lun.other_trainers.kohya_data_table import DATA_ROWS
+from lun.other_trainers.table import TRAIN
 
-HARMLESS = ("subsets", "enable_bucket", "bucket_no_upscale")
+HARMLESS = ("subsets", "enable_bucket", "bucket_no_upscale", "min_bucket_reso", "max_bucket_reso", "layout")
+OF_A_RUN = {
+    *("train_data_dir", "reg_data_dir", "in_json", "dataset_config", "config_file", "output_config", "debug_dataset"),
+    *("dataset_repeats", "train_batch_size", "max_data_loader_n_workers", "persistent_data_loader_workers"),
+    *("cache_latents", "cache_latents_to_disk", "cache_text_encoder_outputs", "cache_text_encoder_outputs_to_disk"),
+    *("vae_batch_size", "text_encoder_batch_size", "skip_cache_check", "cache_info", "masked_loss", "dataset_class"),
+}
+OF_A_SUBSET = tuple(name for name in DATA_ROWS if name not in OF_A_RUN)
+"""Settings of the command that hold for each subset which says nothing else."""
+_OF_TAGS = ("split_tags", "keep_tags")
 
 
 def read(content: Mapping[str, Any]) -> Found:
@@ -29,6 +41,7 @@ def read(content: Mapping[str, Any]) -> Found:
 
 
 def _batch(found: Found, size: Any, where: str) -> None:
+    size = int(float(size)) if size else None
     if size and found.batch_size not in (None, size):
         found.unread.append(f"{where}.batch_size: {size}; a run has one batch size")
     found.batch_size = found.batch_size or size
@@ -36,59 +49,66 @@ def _batch(found: Found, size: Any, where: str) -> None:
 
 def _subset(found: Found, taken: Taken) -> str:
     folder, metadata = taken.text("image_dir"), taken.text("metadata_file")
-    taken("batch_size")
     root = folder or str(PurePath(metadata).parent)
     if metadata and PurePath(metadata).parent != PurePath(root):
         found.unread.append(f"{taken.where}.metadata_file: {metadata!r}; it is read where it lies in the folder itself")
+    sides, square = _sides(found, taken)
+    repeats, regularising = taken.number("num_repeats", 1), bool(taken("is_reg"))
+    layout = taken("layout")
+    taken("batch_size")
+    _warm_up(found, taken)
+    separator = taken.text("caption_separator")
+    said, unread = said_by(taken, DATA_ROWS)
+    found.unread += [line for line in unread if line not in found.unread]
+    params = said.pop(TRAIN, {})
+    rules = params.pop("captions", {})
+    if not rules.keys() - {"split_tags", "keep_tags", "prefix", "suffix", "files", "wildcards", "several_captions"}:
+        rules = {key: value for key, value in rules.items() if key not in _OF_TAGS}  # tags that nothing moves or drops
+    elif separator:
+        rules["split_tags"] = separator
     params = {
         "data_root": root,
-        "layout": "kohya-json" if metadata else None,
-        "default_caption": taken.text("class_tokens"),
-        "flip_p": 0.5 if taken("flip_aug") else 0.0,
-        "crop": "random" if taken("random_crop") else None,
-        "mask": "alpha" if taken("alpha_mask") else None,
-        "captions": _captions(found, taken),
+        "layout": "kohya-json" if metadata else layout,
+        "flip_p": 0.0,
+        **params,
+        "captions": rules,
     }
-    resolution = taken("resolution", 512)
-    sides = [resolution] if not isinstance(resolution, list) else [(resolution[0] * resolution[-1]) ** 0.5]
-    square = not taken("enable_bucket")
-    if not square:
-        found.buckets["step"] = int(taken.number("bucket_reso_steps", 64))
-    regularising = bool(taken("is_reg"))
-    repeats = taken.number("num_repeats", 1)
-    rate = taken.number("caption_dropout_rate")
-    said = {"repeats": None if repeats == 1 else repeats, "kind": "class" if regularising else None}
-    name = found.add(root, params, [round(side) for side in sides], square, **said, ucg_rate=rate or None)
+    rate = said.pop("model.params.ucg_rate", None)
+    often = {"repeats": None if repeats == 1 else repeats, "kind": "class" if regularising else None}
+    name = found.add(root, params, sides, square, **often, ucg_rate=rate)
+    found.settings |= said
     found.unread += taken.left(*HARMLESS)
     return name
 
 
-def _captions(found: Found, taken: Taken) -> dict[str, Any]:
-    shuffles, drops = taken("shuffle_caption"), taken.number("caption_tag_dropout_rate")
-    keep, fence = int(taken.number("keep_tokens")), taken.text("keep_tokens_separator")
-    separator = str(taken("caption_separator", ","))
-    tags = shuffles or drops or fence or taken("token_warmup_step")
-    wildcards = bool(taken("enable_wildcard"))
-    return {
-        "split_tags": separator if tags else None,
-        "shuffle_tag_p": 1.0 if shuffles else None,
-        "keep_tags": keep if tags else None,
-        "keep_separator": fence,
-        "tag_dropout_p": drops,
-        **_warm_up(found, taken),
-        "files": caption_files(taken.text("caption_extension")),
-        "prefix": taken.text("caption_prefix"),
-        "suffix": taken.text("caption_suffix"),
-        "wildcards": wildcards,
-        "several_captions": wildcards,  # there each line is one of several then
-    }
+def _sides(found: Found, taken: Taken) -> tuple[list[float], bool]:
+    """([the side of a square of the same area], whether all pictures are cut to squares); notes buckets."""
+    resolution = taken("resolution", 512)
+    if isinstance(resolution, str):
+        resolution = [float(part) for part in resolution.split(",")]
+    area = resolution[0] * resolution[-1] if isinstance(resolution, list) else resolution**2
+    upscale = "bucket_no_upscale: small pictures are enlarged to their shape; metadata_params.min_size leaves them out"
+    if taken("bucket_no_upscale") and upscale not in found.unread:
+        found.unread.append(upscale)
+    if not taken("enable_bucket"):
+        return [round(area**0.5)], True
+    found.buckets["step"] = int(taken.number("bucket_reso_steps", 64))
+    least, most = taken.number("min_bucket_reso", 256), taken.number("max_bucket_reso", 1024)
+    narrowest = round(least / min(most, area / least), 4)
+    if 0 < narrowest < 1:
+        found.buckets |= {"min_aspect": narrowest, "max_aspect": round(1 / narrowest, 4)}
+    return [round(area**0.5)], False
 
 
-def _warm_up(found: Found, taken: Taken) -> dict[str, Any]:
-    """The steps over which tags grow; below 1 they are a share of a run, whose length no data set knows."""
-    steps, least = taken.number("token_warmup_step"), int(taken.number("token_warmup_min", 1))
+def _warm_up(found: Found, taken: Taken) -> None:
+    """Leave warm-up to the table where it is a number of steps; below 1 it is a share of a run, whose length no data
+    set knows."""
+    steps = taken.number("token_warmup_step")
     if 0 < steps < 1:
         found.unread.append(
             f"{taken.where}.token_warmup_step: {steps} of the run; tag_warmup_steps is a number of steps"
         )
-    return {"tag_warmup_steps": int(steps), "tag_warmup_min": least} if steps >= 1 else {}
+    if steps < 1:
+        taken("token_warmup_min")
+    else:
+        taken.names.discard("token_warmup_step")

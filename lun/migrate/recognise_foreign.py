@@ -1,4 +1,6 @@
-"""Which trainer a file is of, by its form, and its sets."""
+"""Which program a file or a command is of, by its form, and the configuration that it comes to."""
+
+from __future__ import annotations
 
 import json
 import tomllib
@@ -10,30 +12,85 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
-from lun.migrate import ai_toolkit, kohya, onetrainer, simpletuner
+from lun.migrate import ai_toolkit, kohya, kohya_run, onetrainer, simpletuner
+from lun.migrate.command_lines import Command, command_in
+from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
+from lun.other_trainers.kohya_table import KOHYA
+from lun.other_trainers.table import Table
 
-KNOWN = "kohya's dataset TOML, OneTrainer's concepts JSON, SimpleTuner's multidatabackend JSON, ai-toolkit's YAML"
+KNOWN = (
+    "kohya's command line, training TOML and dataset TOML, OneTrainer's concepts JSON, SimpleTuner's"
+    " multidatabackend JSON, ai-toolkit's YAML"
+)
+_STRUCTURED = (".toml", ".json", ".yaml", ".yml")
+_SETS_ALONE = Table("", "", {})
 
 
-def read_foreign(path: Path) -> tuple[str, Found]:
-    """(whose file it is, its sets). Raises `Fault` CFG01 for no file, CFG02 for one that is not of a known form."""
-    if not path.exists():
-        raise Fault("CFG01", f"file not found: {path}", where="FILE")
-    content = _content(path)
+def read_foreign(what: str) -> tuple[str, Draft]:
+    """(whose it is, what it comes to) of a file, or of a command as one word.
+
+    Raises `Fault` CFG01 for no file, CFG02 for one that is not of a known form.
+    """
+    path = Path(what)
+    is_command = any(sign in what for sign in (" ", "\n"))
+    if not is_command and not path.exists():
+        raise Fault("CFG01", f"file not found: {what}", where="WHAT", fix="a file, or a command in quotes")
+    is_file = path.is_file() if len(what) < 1000 else False
     try:
-        if isinstance(content, Mapping) and isinstance(content.get("datasets"), list):
-            return "kohya", kohya.read(content)
-        if isinstance(content, Mapping) and "config" in content:
-            return "ai-toolkit", ai_toolkit.read(content)
-        if isinstance(content, list) and all(isinstance(one, Mapping) for one in content):
-            if any("dataset_type" in one or "instance_data_dir" in one for one in content):
-                return "SimpleTuner", simpletuner.read(content)
-            if any("path" in one for one in content):
-                return "OneTrainer", onetrainer.read(content)
+        if is_file and path.suffix.lower() in _STRUCTURED:
+            return _by_form(_content(path), path)
+        text, beside = (read_text(path), path.parent) if is_file else (what, Path())
+        return _by_script(text, beside, what if is_file else "the command")
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise _unknown(path, f"{type(error).__name__}: {error}") from error
-    raise _unknown(path, "its form is that of none of them")
+        raise _unknown(what, f"{type(error).__name__}: {error}") from error
+
+
+def _by_form(content: Any, path: Path) -> tuple[str, Draft]:
+    if isinstance(content, Mapping):
+        if isinstance(content.get("datasets"), list):
+            return "kohya", _sets(kohya.read(content))
+        if "config" in content:
+            return "ai-toolkit", _sets(ai_toolkit.read(content))
+        if path.suffix.lower() == ".toml" and kohya_run.flat(content).keys() & KOHYA.rows.keys():
+            return "kohya", kohya_run.read(kohya_run.flat(content), "", path.parent)
+    if isinstance(content, list) and all(isinstance(one, Mapping) for one in content):
+        if any("dataset_type" in one or "instance_data_dir" in one for one in content):
+            return "SimpleTuner", _sets(simpletuner.read(content))
+        if any("path" in one for one in content):
+            return "OneTrainer", _sets(onetrainer.read(content))
+    raise _unknown(str(path), "its form is that of none of them")
+
+
+def _by_script(text: str, beside: Path, where: str) -> tuple[str, Draft]:
+    command = command_in(text, lambda name: kohya_run.SCRIPT.fullmatch(name) is not None)
+    if command is None:
+        raise _unknown(where, "no script of theirs is started in it")
+    return "kohya", _with_launcher(command, kohya_run.read(command.options, command.script, beside))
+
+
+def _with_launcher(command: Command, draft: Draft) -> Draft:
+    """What `accelerate launch` says besides, and words that are no option's."""
+    count = command.launcher.pop("num_processes", command.launcher.pop("nproc_per_node", None))
+    if count is not None:
+        draft.set("lightning.trainer.devices", int(count))
+    for name, value in command.launcher.items():
+        draft.note("same", f"{name} = {value} of the launcher: `--devices`, `--base ddp`, lightning.trainer.precision")
+    for word in command.others:
+        draft.note("unknown", word)
+    return draft
+
+
+def _sets(found: Found) -> Draft:
+    """The sets of a file that says nothing else: a layer beside a model's."""
+    draft = Draft(_SETS_ALONE)
+    layer = found.layer()
+    draft.settings = layer
+    for line in found.unread:
+        draft.note("none", line)
+    for path, value in found.settings.items():
+        draft.set(path, value)
+    return draft
 
 
 def _content(path: Path) -> Any:
@@ -48,5 +105,5 @@ def _content(path: Path) -> Any:
     return parse(text, path.as_posix()).plain()
 
 
-def _unknown(path: Path, why: str) -> Fault:
-    return Fault("CFG02", f"{path} is no file of data sets that is known", where=str(path), why=why, fix=KNOWN)
+def _unknown(what: str, why: str) -> Fault:
+    return Fault("CFG02", f"{what} is nothing that is known", where=what, why=why, fix=KNOWN)

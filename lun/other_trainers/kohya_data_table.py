@@ -82,7 +82,7 @@ DATA_ROWS = rows(
     ("caption_prefix", captions('prefix: "{}"', "by hand, ")),
     ("caption_suffix", captions('suffix: "{}"', ", by hand")),
     ("token_warmup_step", captions('split_tags: ",", tag_warmup_steps: {}', "500")),
-    ("token_warmup_min", captions('split_tags: ",", tag_warmup_steps: 500, tag_warmup_min: {}', "2")),
+    ("token_warmup_min", captions('split_tags: ",", tag_warmup_min: {}', "2")),
     ("enable_wildcard", captions("wildcards: true, several_captions: true")),
     ("weighted_captions", none("brackets in captions are read as they stand")),
     ("flip_aug", a.FLIP),

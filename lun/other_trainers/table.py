@@ -16,6 +16,7 @@ How a program is added:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -96,7 +97,13 @@ def setting(path: str, example: str, reads: Callable[[str], str] = str) -> Count
 
 def captions(value: str, example: str = "") -> Counterpart:
     """A rule by which captions are made, of `captions` of a folder: `captions("keep_tags: {}", "1")`."""
-    return Counterpart((f"{TRAIN}.captions={{{value}}}",), example=example)
+    reads = escaped if '"{}"' in value else str
+    return Counterpart((f"{TRAIN}.captions={{{value}}}",), example=example, reads=reads)
+
+
+def escaped(text: str) -> str:
+    """A text as it stands between the quotes of YAML."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def objective(value: str, example: str = "") -> Counterpart:

@@ -115,6 +115,7 @@ class Desk:
             assert long in prompts
             prompts = prompts.replace(long, short)
         (self.at / "prompts.txt").write_text(prompts)
+        (self.at / "train.sh").write_text((ROOT / "tests/fixtures/foreign/kohya.sh").read_text())
         several, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/datasets.md").read_text("utf-8"), flags=re.DOTALL)
         (self.at / "sets.yaml").write_text(several)
         for name in ("DIR1", "DIR2", "DIR3"):

@@ -1,10 +1,12 @@
 """One example file of each trainer, read into sets that training accepts; nothing of it is dropped without a word."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from support.runs import TINY
+from support import bitsandbytes_stub
+from support.runs import TINY, make_pictures, newest_run
 
 from lun.migrate.command import run
 from lun.trainer import run as train
@@ -34,11 +36,12 @@ def test_kohyas_subsets_become_sets(migrated):
     sets = params["train"]["sets"]
     assert list(sets) == ["hoge", "fuga", "reg", "hoge-2"]
     assert params["batch_size"] == 4 and "datasets.1.batch_size: 2" in said
-    assert params["buckets"] == {"resolutions": [512, 768], "step": 32}
+    assert params["buckets"] == {"resolutions": [512, 768], "step": 32, "min_aspect": 0.25, "max_aspect": 4.0}
     assert sets["hoge"]["params"] == {
         "data_root": "data/hoge",
         "default_caption": "hoge girl",
         "flip_p": 0.0,
+        "colour_jitter": {"hue": 0.02},
         "captions": {"split_tags": ",", "shuffle_tag_p": 1.0, "keep_tags": 1},
     }
     assert sets["fuga"]["params"]["flip_p"] == 0.5 and sets["fuga"]["ucg_rate"] == 0.05
@@ -49,7 +52,6 @@ def test_kohyas_subsets_become_sets(migrated):
     weights = {name: one["weight"] for name, one in sets.items()}
     assert weights["hoge"] == pytest.approx(10 / 12, abs=1e-3) and weights["reg"] == 1
     assert sets["hoge-2"]["params"]["layout"] == "kohya-json" and sets["hoge-2"]["resolutions"] == [768]
-    assert "datasets.0.subsets.0.color_aug: True" in said
 
 
 def test_onetrainers_concepts_become_sets(migrated):
@@ -101,18 +103,119 @@ def test_training_accepts_what_comes_out(name, tmp_path, capsys):
     assert train(["--base", str(TINY), str(out), *words, "--check"]) == 0, capsys.readouterr().err
 
 
+def whole(name: str, out: Path) -> dict[str, Any]:
+    assert run([str(FOREIGN / name), "-o", str(out)]) == 0
+    found: dict[str, Any] = yaml.safe_load((out / "run.yaml").read_text())
+    return found
+
+
+def test_kohyas_command_becomes_a_configuration(tmp_path, capsys):
+    found = whole("kohya.sh", tmp_path)
+    said = "".join(capsys.readouterr())
+    assert found["extends"] == ["sdxl", "lora", "bf16-true", "latent-cache", "min-snr", "offset-noise", "export"]
+    model, params = found["model"], found["model"]["params"]
+    assert (model["base_learning_rate"], params["ckpt_path"]) == (1e-4, "stabilityai/stable-diffusion-xl-base-1.0")
+    rules = params["adapter_config"]["params"]["rules"]
+    assert [(name, rule["kind"]["params"]["rank"]) for name, rule in rules.items()] == [
+        ("attention", 32),
+        ("convolutions", 8),
+        ("text", 32),
+    ]
+    assert rules["convolutions"]["kind"]["params"]["alpha"] == 4
+    assert params["training_config"]["params"]["rules"]["text"]["lr"] == "0.5x"
+    assert params["optimizer_config"]["params"] == {"weight_decay": 0.1, "betas": [0.9, 0.99]}
+    assert params["scheduler_config"]["params"] == {"warm_up_steps": 100, "cycles": 3}
+    assert params["ucg_rate"] == 0 and params["use_ema"] is False
+    sets = found["data"]["params"]["train"]["sets"]
+    assert (sets["reg"]["kind"], sets["reg"]["loss_weight"], sets["train"]["params"]["flip_p"]) == ("class", 0.5, 0.5)
+    trainer = found["lightning"]["trainer"]
+    assert (trainer["max_steps"], trainer["max_epochs"], trainer["accumulate_grad_batches"]) == (3000, None, 2)
+    assert f"next     python main.py --base {tmp_path}/run.yaml --logdir output/pony --name pony" in said
+    text = (tmp_path / "run.yaml").read_text()
+    for words in ("ip_noise_gamma = 0.05: such noise", "block_dims=1", "made_up = 3"):
+        assert words in said and words in text
+    assert "xformers: torch's fused attention" in text
+
+
+def test_kohyas_training_toml_is_read_with_the_data_sets_that_it_names(tmp_path):
+    found = whole("kohya-run.toml", tmp_path)
+    assert found["extends"] == ["sd21-v", "fp16", "zero-terminal-snr"]
+    assert found["lightning"]["trainer"] == {"max_epochs": 4, "max_steps": -1}
+    sets = found["data"]["params"]["train"]["sets"]
+    assert {one["params"]["mask"] for one in sets.values()} == {"folder"}
+    objective = found["model"]["params"]["objective"]["params"]
+    assert objective["mean"]["target"] == "ldm.diffusion.loss.WholeMean"
+    text = (tmp_path / "run.yaml").read_text()
+    assert "# masked_loss: masks lie" in text and "ten times as much" in " ".join(text.replace("#", "").split())
+
+
+def test_a_command_may_be_given_as_a_word(tmp_path):
+    line = "python train_db.py --pretrained_model_name_or_path a.ckpt --train_data_dir x --learning_rate=2e-6"
+    assert run([line, "-o", str(tmp_path)]) == 0
+    found = yaml.safe_load((tmp_path / "run.yaml").read_text())
+    assert found["model"]["params"]["cond_stage_trainable"] is True
+    assert found["lightning"]["trainer"]["max_steps"] == 1600  # there where nothing is said
+
+
+@pytest.mark.parametrize("name", ["kohya.sh", "kohya-run.toml"])
+def test_a_whole_configuration_passes_the_check(name, tmp_path, capsys, monkeypatch):
+    bitsandbytes_stub.install(monkeypatch)
+    whole(name, tmp_path)
+    assert train(["--base", str(tmp_path / "run.yaml"), "--check"]) == 0, capsys.readouterr().err
+
+
+def tiny_networks(folder: Path) -> Path:
+    """The tiny networks in the place of the model's; all that is trained and how stays as it was written."""
+    tiny = yaml.safe_load(TINY.read_text())
+    parts = ("image_size", "channels", "unet_config", "first_stage_config", "cond_stage_config")
+    layer = {
+        "model": {"params": {name: tiny["model"]["params"][name] for name in parts}},
+        "data": {"params": {"num_workers": 0}},
+        "lightning": {"trainer": {"accelerator": "cpu"}, "callbacks": tiny["lightning"]["callbacks"]},
+    }
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(layer))
+    return folder / "tiny.yaml"
+
+
+TRAINED = ["kohya-lora.sh"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_is_written_trains(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/2_cat").mkdir(parents=True)
+    for file in sorted(make_pictures(tmp_path / "raw", 4).rglob("*.*")):
+        file.rename(tmp_path / "data/2_cat" / file.name)
+    text = (FOREIGN / name).read_text().replace("512", "8")
+    (tmp_path / name).write_text(text)
+    assert run([name, "-o", "."]) == 0
+    words = ["model.params.ckpt_path=null", "--logdir", "logs", "lightning.trainer.max_steps=2", "-t"]
+    assert train(["--base", "run.yaml", str(tiny_networks(tmp_path)), *words]) == 0, capsys.readouterr().err
+    assert (newest_run(tmp_path / "logs") / "checkpoints/last.ckpt").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "text", "code", "told"),
     [
         ("a.toml", "a = ", "CFG02", "cannot be read"),
         ("a.json", "[{]", "CFG02", "cannot be read"),
-        ("a.json", "{}", "CFG02", "is no file of data sets"),
-        ("a.json", "[3]", "CFG02", "is no file of data sets"),
-        ("a.yaml", "config: {process: []}", "CFG02", "is no file of data sets"),
+        ("a.json", "{}", "CFG02", "is nothing that is known"),
+        ("a.json", "[3]", "CFG02", "is nothing that is known"),
+        ("a.yaml", "config: {process: []}", "CFG02", "is nothing that is known"),
         ("a.yaml", "config: {process: [{datasets: [3]}]}", "CFG02", "is no map"),
         ("a.toml", "[[datasets]]", "CFG02", "names no data set"),
+        ("a.toml", "made_up = 3", "CFG02", "is nothing that is known"),
+        ("a.sh", "accelerate launch unheard_of.py --x 1", "CFG02", "no script of theirs is started"),
+        ("a.sh", "python flux_train.py --x 1", "CFG03", "trains what is not trained here"),
+        ("a.sh", "python train_network.py --config_file nowhere.toml", "CFG01", "file not found: nowhere.toml"),
+        ("a.sh", "python train_network.py --network_module networks.oft", "CFG03", "no adapters of networks.oft"),
         ("a.json", '[{"path": "x", "balancing": "many"}]', "CFG02", "0.balancing is no number: 'many'"),
-        ("a.toml", '[[datasets]]\nresolution = "x"\n[[datasets.subsets]]\nimage_dir = "x"', "CFG02", "is no file"),
+        (
+            "a.toml",
+            '[[datasets]]\nresolution = "x"\n[[datasets.subsets]]\nimage_dir = "x"',
+            "CFG02",
+            "is nothing that is known",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_message(tmp_path, capsys, name, text, code, told):
