@@ -1,6 +1,7 @@
 """Which shipped model weights belong to, by what they are called."""
 
 import re
+from collections.abc import Sequence
 
 _BY_NAME = (
     (r"3[._-]?5[._-]?large", "sd35-large"),
@@ -12,7 +13,8 @@ _BY_NAME = (
 )
 
 
-def model_of(weights: str) -> str:
-    """The shipped model, sd15 where the name says nothing."""
+def model_of(weights: str, among: Sequence[str] = ()) -> str:
+    """The shipped model, of those in question or of all; the first, or sd15, where the name says nothing."""
     name = weights.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    return next((model for pattern, model in _BY_NAME if re.search(pattern, name)), "sd15")
+    known = (model for pattern, model in _BY_NAME if re.search(pattern, name))
+    return next((model for model in known if not among or model in among), among[0] if among else "sd15")

@@ -9,7 +9,7 @@ from typing import Any
 from lun.migrate.by_table import plain, text_of
 from lun.migrate.commented_yaml import Path, written
 from lun.migrate.foreign import Found, Taken
-from lun.other_trainers.table import TRAIN, Counterpart, Table
+from lun.other_trainers.table import TRAIN, Counterpart, ProgramTable
 
 _FLAGS = {
     "--init-from": "model.params.ckpt_path",
@@ -41,7 +41,7 @@ class Draft:
     notes     what has no setting, by what becomes of it: "none", "same" (said in another way), "idle", `UNKNOWN`
     """
 
-    table: Table
+    table: ProgramTable
     extends: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     comments: dict[Path, list[str]] = field(default_factory=dict)

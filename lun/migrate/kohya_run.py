@@ -20,6 +20,8 @@ from lun.other_trainers.kohya_table import KOHYA
 
 SCRIPT = re.compile(r"(sdxl_|sd3_|flux_|lumina_|hunyuan_image_|anima_)?(train\w*|fine_tune)\.py")
 _ELSEWHERE = re.compile(r"(flux|lumina|hunyuan_image|anima)_|.*(controlnet|control_net|leco)")
+_MODELS = {"sdxl_": ("sdxl",), "sd3_": ("sd3-medium", "sd35-medium", "sd35-large")}
+_SECOND = ("sd21-base", "sd21-v")
 _TEXT_TRAINS = ("train_db.py",)
 
 
@@ -76,17 +78,11 @@ def found(name: str, beside: Path) -> Path:
 def _model(taken: Taken, draft: Draft, script: str) -> None:
     weights = taken.text("pretrained_model_name_or_path")
     second, v = taken("v2"), taken("v_parameterization")
-    model = model_of(weights)
-    if script.startswith("sdxl_"):
-        model = "sdxl"
-    elif script.startswith("sd3_"):
-        model = model if model.startswith("sd3") else "sd3-medium"
-    elif second:
-        model = "sd21-v" if v else "sd21-base"
-    elif script and model not in ("sd15", "sdxl"):
-        model = "sd15"
+    of_script = SCRIPT.fullmatch(script)
+    models = _MODELS.get(of_script[1] or "" if of_script else "", ())
+    model = model_of(weights, models) if not second else _SECOND[bool(v)]
     draft.stand_on(model)
-    if v and model != "sd21-v":
+    if v and not second:
         draft.set("model.params.parameterization", "v")
     if weights:
         draft.set("model.params.ckpt_path", weights)

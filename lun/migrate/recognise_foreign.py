@@ -17,14 +17,14 @@ from lun.migrate.command_lines import Command, command_in
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
 from lun.other_trainers.kohya_table import KOHYA
-from lun.other_trainers.table import Table
+from lun.other_trainers.table import ProgramTable
 
 KNOWN = (
     "kohya's command line, training TOML and dataset TOML, OneTrainer's concepts JSON, SimpleTuner's"
     " multidatabackend JSON, ai-toolkit's YAML"
 )
 _STRUCTURED = (".toml", ".json", ".yaml", ".yml")
-_SETS_ALONE = Table("", "", {})
+_SETS_ALONE = ProgramTable("", "", {})
 
 
 def read_foreign(what: str) -> tuple[str, Draft]:

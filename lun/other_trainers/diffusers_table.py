@@ -4,7 +4,7 @@ from lun.other_trainers import answers as a
 from lun.other_trainers.table import (
     TRAIN,
     Counterpart,
-    Table,
+    ProgramTable,
     elsewhere,
     idle,
     none,
@@ -161,7 +161,7 @@ _OUTPUT = rows(
     ("hub_token hub_model_id", a.HUB),
 )
 
-DIFFUSERS = Table(
+DIFFUSERS = ProgramTable(
     "diffusers' example scripts",
     "",
     {**_MODEL, **_DATA, **_STEPS, **_OBJECTIVE, **_MACHINE, **_OUTPUT},

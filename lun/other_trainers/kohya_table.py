@@ -7,7 +7,7 @@ from lun.other_trainers.kohya_data_table import DATA_ROWS
 from lun.other_trainers.table import (
     CALLBACKS,
     Counterpart,
-    Table,
+    ProgramTable,
     changed,
     elsewhere,
     idle,
@@ -245,7 +245,7 @@ _OUTPUT = rows(
     ),
 )
 
-KOHYA = Table(
+KOHYA = ProgramTable(
     "kohya's sd-scripts",
     "",
     {**_MODEL, **DATA_ROWS, **_STEPS, **_OBJECTIVE, **_MACHINE, **_NETWORK, **_OUTPUT},

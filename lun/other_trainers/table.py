@@ -5,7 +5,7 @@ Three read it: the answer to an option that only others know (`lun.cli.other_nam
 
 How a program is added:
 
-1. `NAME_table.py` here: a `Table` of rows, each a `Counterpart` under all names that it has there; add it to
+1. `NAME_table.py` here: a `ProgramTable` of rows, each a `Counterpart` under all names that it has there; add it to
    `tables.TABLES`. Names of nested files are joined by dots (`train.lr`).
 2. `lun/migrate/`: a reader, `read(given, draft)`. It takes what says something only together (an optimizer and its
    arguments) by `given.take(name)` and writes it by `draft.set`; `draft.translate(given, TABLE)` does the rest by the
@@ -63,7 +63,7 @@ class Counterpart:
 
 
 @dataclass(frozen=True)
-class Table:
+class ProgramTable:
     """The settings of one program: `program` as people call it, `rows` by name, `about` the page's words on it.
 
     Rows of one Counterpart stand together on the page.
@@ -142,7 +142,7 @@ def among(known: Mapping[str, str], otherwise: str = VALUE) -> Callable[[str], s
     return lambda text: known.get(text.lower(), otherwise.replace(VALUE, text))
 
 
-def by_name(tables: Iterable[Table]) -> dict[str, Counterpart]:
+def by_name(tables: Iterable[ProgramTable]) -> dict[str, Counterpart]:
     """The rows of several programs; the first that has a name says what it means."""
     found: dict[str, Counterpart] = {}
     for table in tables:

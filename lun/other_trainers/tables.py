@@ -3,9 +3,9 @@
 from lun.other_trainers import answers as a
 from lun.other_trainers.diffusers_table import DIFFUSERS
 from lun.other_trainers.kohya_table import KOHYA
-from lun.other_trainers.table import Counterpart, Table, by_name, elsewhere, rows, setting
+from lun.other_trainers.table import Counterpart, ProgramTable, by_name, elsewhere, rows, setting
 
-MANNERS = Table(
+MANNERS = ProgramTable(
     "Names that many programs and lists of hyperparameters have",
     "",
     rows(
