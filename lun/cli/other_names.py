@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ldm.errors import Fault
 from ldm.shell import quoted
-from lun.other_trainers.table import Counterpart
+from lun.other_trainers.counterparts import Counterpart
 
 
 @dataclass

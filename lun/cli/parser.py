@@ -18,8 +18,8 @@ from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
 from lun.config.suggestions import nearest
 from lun.config.top_level import TOP_LEVEL
 from lun.config.trainer_arguments import trainer_arguments
-from lun.other_trainers.table import VALUE, Counterpart
-from lun.other_trainers.tables import here
+from lun.other_trainers.counterparts import VALUE, Counterpart
+from lun.other_trainers.programs import here
 
 # `a.b=value`, `a=value` or `~a.b`; the first part of a setting is a name, so that a path with `=` is not taken for one.
 _SETTING = re.compile(r"[A-Za-z_][\w-]*(?:\.[^=/\\]+|\[\d+\])*=.*", re.DOTALL)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lun.config.reading.yaml_tree import parse_value
 from lun.migrate.foreign import Taken
-from lun.other_trainers.table import TRAIN, Counterpart
+from lun.other_trainers.counterparts import TRAIN, Counterpart
 
 
 def said_by(taken: Taken, rows: Mapping[str, Counterpart]) -> tuple[dict[str, Any], list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from lun.migrate.by_table import plain, text_of
 from lun.migrate.commented_yaml import Path, written
 from lun.migrate.foreign import Found, Taken
-from lun.other_trainers.table import TRAIN, Counterpart, ProgramTable
+from lun.other_trainers.counterparts import TRAIN, Counterpart, ProgramTable
 
 _FLAGS = {
     "--init-from": "model.params.ckpt_path",

@@ -6,8 +6,8 @@ from typing import Any
 
 from lun.migrate.by_table import said_by
 from lun.migrate.foreign import Found, Taken, share_by_weight
+from lun.other_trainers.counterparts import TRAIN
 from lun.other_trainers.kohya_data_table import DATA_ROWS
-from lun.other_trainers.table import TRAIN
 
 HARMLESS = ("subsets", "enable_bucket", "bucket_no_upscale", "min_bucket_reso", "max_bucket_reso", "layout")
 OF_A_RUN = {

@@ -16,8 +16,8 @@ from lun.migrate import ai_toolkit, kohya, kohya_run, onetrainer, simpletuner
 from lun.migrate.command_lines import Command, command_in
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
+from lun.other_trainers.counterparts import ProgramTable
 from lun.other_trainers.kohya_table import KOHYA
-from lun.other_trainers.table import ProgramTable
 
 KNOWN = (
     "kohya's command line, training TOML and dataset TOML, OneTrainer's concepts JSON, SimpleTuner's"

@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from lun.other_trainers.table import CALLBACKS, TRAIN, Counterpart, among, captions, flag, idle, objective, setting
+from lun.other_trainers.counterparts import (
+    CALLBACKS,
+    TRAIN,
+    Counterpart,
+    among,
+    captions,
+    flag,
+    idle,
+    objective,
+    setting,
+)
 
 OPTIMIZERS = {
     "adamw": "torch.optim.AdamW",

@@ -1,7 +1,7 @@
 """diffusers' example scripts: train_text_to_image, _lora, _sdxl, train_dreambooth, _lora."""
 
 from lun.other_trainers import answers as a
-from lun.other_trainers.table import (
+from lun.other_trainers.counterparts import (
     TRAIN,
     Counterpart,
     ProgramTable,

@@ -1,7 +1,7 @@
 """kohya's sd-scripts: what its options and its dataset TOML say of pictures and captions."""
 
 from lun.other_trainers import answers as a
-from lun.other_trainers.table import (
+from lun.other_trainers.counterparts import (
     TRAIN,
     Counterpart,
     captions,

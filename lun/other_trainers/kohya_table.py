@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from lun.other_trainers import answers as a
-from lun.other_trainers.kohya_data_table import DATA_ROWS
-from lun.other_trainers.table import (
+from lun.other_trainers.counterparts import (
     CALLBACKS,
     Counterpart,
     ProgramTable,
@@ -17,6 +16,7 @@ from lun.other_trainers.table import (
     setting,
     told,
 )
+from lun.other_trainers.kohya_data_table import DATA_ROWS
 
 _SETS = "docs/datasets.md"
 _RANGE = "timesteps: {target: ldm.diffusion.timesteps.Range, params: {low: LOW, high: HIGH}}"

@@ -10,7 +10,7 @@ from lun.cli.flags import FLAGS
 from lun.cli.parser import parse
 from lun.config.compat.lightning1_trainer import OLD_ARGUMENTS
 from lun.config.trainer_arguments import trainer_arguments
-from lun.other_trainers.tables import OTHERS
+from lun.other_trainers.programs import OTHERS
 from lun.trainer import run
 
 OURS = {flag.lstrip("-").replace("-", "_") for flag in FLAGS} | trainer_arguments() | OLD_ARGUMENTS

@@ -6,7 +6,7 @@ Three read it: the answer to an option that only others know (`lun.cli.other_nam
 How a program is added:
 
 1. `NAME_table.py` here: a `ProgramTable` of rows, each a `Counterpart` under all names that it has there; add it to
-   `tables.TABLES`. Names of nested files are joined by dots (`train.lr`).
+   `programs.TABLES`. Names of nested files are joined by dots (`train.lr`).
 2. `lun/migrate/`: a reader, `read(given, draft)`. It takes what says something only together (an optimizer and its
    arguments) by `given.take(name)` and writes it by `draft.set`; `draft.translate(given, TABLE)` does the rest by the
    table. Name it in `lun.migrate.recognise`.

@@ -1,9 +1,9 @@
 """All tables, and what a name means that is met without a program."""
 
 from lun.other_trainers import answers as a
+from lun.other_trainers.counterparts import Counterpart, ProgramTable, by_name, elsewhere, rows, setting
 from lun.other_trainers.diffusers_table import DIFFUSERS
 from lun.other_trainers.kohya_table import KOHYA
-from lun.other_trainers.table import Counterpart, ProgramTable, by_name, elsewhere, rows, setting
 
 MANNERS = ProgramTable(
     "Names that many programs and lists of hyperparameters have",
