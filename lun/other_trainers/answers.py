@@ -14,6 +14,7 @@ from lun.other_trainers.counterparts import (
     flag,
     idle,
     objective,
+    recipe_at,
     setting,
 )
 
@@ -105,6 +106,9 @@ DECAY = setting("model.params.optimizer_config.params.weight_decay", "0.01")
 EIGHT_BITS = Counterpart(base=("adamw8bit",))
 SCHEDULE = Counterpart(
     ("model.params.scheduler_config.target=ldm.lr_scheduler.{}",), reads=among(SCHEDULES), example="cosine"
+)
+RESTARTS = recipe_at(
+    "model.params.scheduler_config", "{target: ldm.lr_scheduler.WarmupRestarts, params: {cycles: {}}}", "4"
 )
 WARM_UP = setting("model.params.scheduler_config.params.warm_up_steps", "100")
 OFFSET = Counterpart(("model.params.objective.params.noise.params.strength={}",), ("offset-noise",), example="0.1")

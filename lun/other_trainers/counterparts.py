@@ -109,7 +109,12 @@ def escaped(text: str) -> str:
 def objective(value: str, example: str = "") -> Counterpart:
     """A part of the objective, as YAML of its params."""
     recipe = f"{{target: ldm.diffusion.objective.Objective, params: {{{value}}}}}"
-    return Counterpart((f"model.params.objective={recipe}",), example=example)
+    return recipe_at("model.params.objective", recipe, example)
+
+
+def recipe_at(path: str, recipe: str, example: str = "", base: tuple[str, ...] = ()) -> Counterpart:
+    """A map, as YAML, over what stands at a path."""
+    return Counterpart(("=".join((path, recipe)),), base, example=example)
 
 
 def idle(why: str) -> Counterpart:

@@ -76,10 +76,7 @@ _STEPS = rows(
     ("lr_warmup_steps", a.WARM_UP),
     (
         "lr_num_cycles",
-        Counterpart(
-            ("model.params.scheduler_config={target: ldm.lr_scheduler.WarmupRestarts, params: {cycles: {}}}",),
-            example="4",
-        ),
+        a.RESTARTS,
     ),
     ("lr_power", none("`polynomial` falls along a line", "2")),
     ("optimizer", a.OPTIMIZER),

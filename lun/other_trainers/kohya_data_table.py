@@ -104,7 +104,7 @@ DATA_ROWS = rows(
     (
         "validation_split",
         Counterpart(
-            ("data.params.train.params.split={fraction: {}, by: hash}", "data.params.train.params.subset=train"),
+            (f"{TRAIN}.split={{fraction: {{}}, by: hash}}", f"{TRAIN}.subset=train"),
             example="0.05",
             say="and data.params.validation with `subset: validation`: lun/README.md",
         ),

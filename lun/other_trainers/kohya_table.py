@@ -12,6 +12,7 @@ from lun.other_trainers.counterparts import (
     idle,
     none,
     objective,
+    recipe_at,
     rows,
     setting,
     told,
@@ -51,22 +52,18 @@ _STEPS = rows(
     ("train_text_encoder", a.TEXT_ENCODER),
     (
         "stop_text_encoder_training",
-        Counterpart(
-            (
-                "model.params.training_config={target: ldm.training.rules.Rules, params: {rules: {text:"
-                " {match: text_encoder*,"
-                " until: {}}}}}",
-            ),
+        recipe_at(
+            "model.params.training_config",
+            "{target: ldm.training.rules.Rules, params: {rules: {text: {match: text_encoder*, until: {}}}}}",
+            "1000",
             ("train-text-encoder",),
-            example="1000",
         ),
     ),
     (
         "block_lr",
         elsewhere(
             "rules say it by the names of blocks: `'model.params.training_config={target: ldm.training.rules.Rules,"
-            " params:"
-            " {rules: {middle: {match: unet.mid_block*, lr: 0.5x}}}}'`",
+            " params: {rules: {middle: {match: unet.mid_block*, lr: 0.5x}}}}'`",
             "1e-6,1e-6",
         ),
     ),
@@ -74,10 +71,7 @@ _STEPS = rows(
     ("lr_warmup_steps", a.WARM_UP),
     (
         "lr_scheduler_num_cycles",
-        Counterpart(
-            ("model.params.scheduler_config={target: ldm.lr_scheduler.WarmupRestarts, params: {cycles: {}}}",),
-            example="4",
-        ),
+        a.RESTARTS,
     ),
     ("lr_scheduler_power", none("`polynomial` falls along a line", "2")),
     (
