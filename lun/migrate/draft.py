@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lun.migrate.annotated_yaml import Path, written
 from lun.migrate.by_table import plain, text_of
-from lun.migrate.commented_yaml import Path, written
 from lun.migrate.foreign import Found, Taken
 from lun.other_trainers.counterparts import TRAIN, Counterpart, ProgramTable
 

@@ -2,7 +2,7 @@
 
 import yaml
 
-from lun.migrate.commented_yaml import written
+from lun.migrate.annotated_yaml import written
 
 SETTINGS = {
     "seed": 7,
