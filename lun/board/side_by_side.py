@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from lun.report import run_page
 from lun.report.chart_groups import LOSS, chart_data, chart_groups
 from lun.report.curves import Curves, read_curves
 from lun.report.sample_tiles import ROOM, SampledPrompt, SampleStrip, TileCache, sample_strip, strip_data
-from lun.run_dir.config_changes import readable_settings
+from lun.run_dir.config_changes import differing_settings, flat_settings, readable_settings
 from lun.run_dir.directory import RunDirectory
 
 LETTERS = "ABCDEFGH"
@@ -24,7 +23,6 @@ MOST = len(LETTERS)
 COLOURS = ("#4f7ccf", "#d2574f", "#2f9467", "#b27a12", "#8a63c9", "#1f9aa8", "#c2559d", "#7d8a2e")
 DASHES: tuple[list[int], ...] = ([], [8, 4], [2, 3], [10, 3, 2, 3])
 ROWS = 300
-LONGEST = 200
 ABSENT = "—"
 
 
@@ -45,7 +43,7 @@ def compared(runs: Mapping[str, Path], cache: TileCache) -> list[ComparedRun]:
     room = ROOM // max(1, len(runs))
     columns = []
     for letter, colour, (name, path) in zip(LETTERS, COLOURS, runs.items(), strict=False):
-        settings = dict(_flat(readable_settings(RunDirectory(path).resolved_config) or {}))
+        settings = flat_settings(readable_settings(RunDirectory(path).resolved_config) or {})
         strip = sample_strip(path, cache, room)
         columns.append(ComparedRun(letter, colour, name, read_curves(path), strip, settings))
     return columns
@@ -54,7 +52,7 @@ def compared(runs: Mapping[str, Path], cache: TileCache) -> list[ComparedRun]:
 def comparison_page(runs: Sequence[ComparedRun], above: str = "") -> str:
     """The whole page."""
     strip = joined(runs)
-    rows = differing(runs)
+    rows = differing_settings([run.settings for run in runs], ABSENT)
     left_out = [f"{run.letter}: {line}" for run in runs for line in (*run.curves.left_out, *run.strip.left_out)]
     if len(rows) > ROWS:
         left_out.append(f"{len(rows) - ROWS:,} of {len(rows):,} settings that differ")
@@ -68,13 +66,6 @@ def comparison_page(runs: Sequence[ComparedRun], above: str = "") -> str:
         above=Markup(above),
     )
     return document(" · ".join(run.name for run in runs), body, run_page.look(), run_page.scripts(), live=True)
-
-
-def differing(runs: Sequence[ComparedRun]) -> list[tuple[str, list[str]]]:
-    """Settings that are not the same in all runs, each with its values."""
-    keys = dict.fromkeys(key for run in runs for key in run.settings)
-    rows = [(key, [run.settings.get(key, ABSENT) for run in runs]) for key in keys]
-    return [(key, values) for key, values in rows if len(set(values)) > 1]
 
 
 def joined(runs: Sequence[ComparedRun]) -> SampleStrip:
@@ -105,13 +96,3 @@ def _charts(runs: Sequence[ComparedRun]) -> Iterator[dict[str, Any]]:
                 look = {"colour": run.colour, "dash": DASHES[place % len(DASHES)]}
                 plot["lines"].append(line | look | {"label": f"{run.letter} {line['label']}"})
     yield from sorted(plots.values(), key=lambda plot: str(plot["title"]) != LOSS)
-
-
-def _flat(settings: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    for key, value in settings.items():
-        path = (*above, str(key))
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, path)
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            yield ".".join(path), text if len(text) <= LONGEST else text[:LONGEST] + "…"

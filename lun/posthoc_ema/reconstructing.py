@@ -2,7 +2,8 @@
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -34,7 +35,7 @@ def reconstruct(arguments: argparse.Namespace) -> None:
     print(f"at step {step}, from {len(snapshots)} snapshots:\n{HEADER}   sum c")
     for width, result in fits.items():
         print(f"{describe(width, result)} {result.sum:9.6f}")
-    _refuse_poor(fits, arguments.force)
+    _refuse_poor(fits, arguments.force, "a width or step that `inspect` shows to be closer, or --force")
     if arguments.sweep:
         from lun.posthoc_ema.sweeping import sweep  # the whole trainer
 
@@ -51,12 +52,28 @@ def reconstruct(arguments: argparse.Namespace) -> None:
             print(f"written  {places[width]}")
 
 
+@contextmanager
+def average_of(run: str, width: float, step: int | None = None) -> Iterator[Reconstruction]:
+    """The average of a width at a step (the last snapshot's), made one tensor at a time while the block runs.
+
+    Raises `Fault` MOD01 to MOD03 for snapshots that cannot be used, CLI05 for a width or step that they cannot make.
+    """
+    require_widths([width])
+    library = Library.open(run)
+    at = library.last if step is None else step
+    snapshots = library.until(at)
+    result = _fit(snapshots, width, at)
+    _refuse_poor({width: result}, False, "a width or step that `python -m lun.posthoc_ema inspect` shows to be closer")
+    with library.base() as base:
+        yield Reconstruction(base, snapshots, result.coefficients.tolist())
+
+
 def _fit(snapshots: Sequence[Snapshot], width: float, step: int) -> Fit:
     time = step - snapshots[0].about.t_offset
     return fit([profile_of(one) for one in snapshots], PowerProfile(width, time))
 
 
-def _refuse_poor(fits: Mapping[float, Fit], force: bool) -> None:
+def _refuse_poor(fits: Mapping[float, Fit], force: bool, fix: str) -> None:
     poor = {width: result for width, result in fits.items() if result.profile_error > WORST}
     if not poor:
         return
@@ -65,7 +82,7 @@ def _refuse_poor(fits: Mapping[float, Fit], force: bool) -> None:
         "CLI05",
         f"these snapshots cannot make the width {widths}",
         why=f"its profile would be further than {100 * WORST:.0f} % from the one wanted",
-        fix="a width or step that `inspect` shows to be closer, or --force",
+        fix=fix,
     )
     if not force:
         raise fault

@@ -103,6 +103,7 @@ def ways_on(run: RunDirectory, state: RunState) -> list[tuple[str, str]]:
     lines = [
         ("go on training", f"python main.py -r {quoted(run.path, '-t', *more)}"),
         ("draw pictures", f"python -m lun.sample {quoted(run.path)} 'a prompt'"),
+        ("compare its checkpoints", f"python -m lun.compare {quoted(run.path)}"),
         ("make a file for other programs", f"python -m lun.convert {quoted(run.path)} out.safetensors --to ldm"),
     ]
     return [(what, as_started(line)) for what, line in lines]

@@ -1,6 +1,7 @@
 """What a resumed run's configuration says otherwise than before, setting by setting."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from lun.config.reading.yaml_tree import parse
 
 ABSENT = "not set"
 LONGEST = 60
+LONGEST_VALUE = 200
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -19,6 +21,18 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
     """
     differences = _differences(before, now, ())
     return [f"{'.'.join(path)}: {_shown(old)} -> {_shown(new)}" for path, old, new in differences]
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """{dotted key: its value as text}, long values cut."""
+    return dict(_flat(settings, ()))
+
+
+def differing_settings(runs: Sequence[Mapping[str, str]], absent: str) -> list[tuple[str, list[str]]]:
+    """Of several runs' `flat_settings` those that are not the same in all, each with its values; `absent` for none."""
+    keys = dict.fromkeys(key for settings in runs for key in settings)
+    rows = [(key, [settings.get(key, absent) for settings in runs]) for key in keys]
+    return [(key, values) for key, values in rows if len(set(values)) > 1]
 
 
 def stored_settings(resolved: Path) -> Mapping[str, Any] | None:
@@ -44,6 +58,16 @@ def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[tu
             yield from _differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, str(key)))
     elif old != new:
         yield path, old, new
+
+
+def _flat(settings: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        path = (*above, str(key))
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, path)
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield ".".join(path), text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
 
 
 def _shown(value: Any) -> str:

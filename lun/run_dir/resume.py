@@ -77,6 +77,21 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     return _resume(run, chosen, candidates)
 
 
+def kept_checkpoints(run: RunDirectory) -> list[Candidate]:
+    """The checkpoints along which a run came to where it is, by their steps, one for each step.
+
+    Left out is what cannot be opened, what was saved when training had diverged, and what an earlier attempt saved
+    beyond the first file of a later one. Whether a file is whole is for `unreadable` to say.
+    """
+    found = [entry for entry in _candidates(run)[0] if not entry.diverged]
+    first = {attempt: min(e.step for e in found if e.attempt == attempt) for attempt in {e.attempt for e in found}}
+    kept: dict[int, Candidate] = {}
+    for entry in sorted(found, key=lambda e: (-e.attempt, len(e.path.parts), e.path.name)):
+        if not any(attempt > entry.attempt and entry.step > step for attempt, step in first.items()):
+            kept.setdefault(entry.step, entry)
+    return [kept[step] for step in sorted(kept)]
+
+
 def _one_file(named: Path, in_run: tuple[RunDirectory, Path] | None) -> Resume:
     if in_run is None:
         raise _not_of_a_run(named, "it does not lie in a run directory (configs/ beside checkpoints/)")

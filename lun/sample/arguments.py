@@ -38,7 +38,9 @@ def build() -> CommandParser:
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="what to draw")
     parser.add_argument("--prompts", dest="file", metavar="FILE", help="YAML, or a prompt a line")
-    _pictures(parser.add_argument_group("pictures (a prompt's own settings in FILE win)"))
+    group = parser.add_argument_group("pictures (a prompt's own settings in FILE win)")
+    add_pictures(group)
+    group.add_argument("--guidance", type=guidance, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
     _weights(parser.add_argument_group("weights"))
     parser.add_argument(
         "--adapter",
@@ -47,7 +49,7 @@ def build() -> CommandParser:
         default=[],
         help="a LoRA or its kin on top, as much of it as STRENGTH says (1); repeatable",
     )
-    _encoders(parser.add_argument_group("text encoders of a single file that comes without, as those of SD 3"))
+    add_encoders(parser.add_argument_group("text encoders of a single file that comes without, as those of SD 3"))
     parser.add_argument(
         "--embedding",
         metavar="FILE[=WORD]",
@@ -55,30 +57,40 @@ def build() -> CommandParser:
         default=[],
         help="a textual inversion, and the word for it in prompts (the file's own); repeatable",
     )
+    add_machine(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
+    parser.add_argument(
+        "--captions", action="store_true", help="a data set: each prompt as a .txt beside its picture, and no sheet"
+    )
+    add_own_code(parser)
+    return parser
+
+
+def add_machine(parser: Any) -> None:
+    """Where and in which type pictures are drawn, and how many at once."""
     parser.add_argument(
         "--batch", type=_positive, default=4, help="pictures drawn at once (4); 1 draws each as if alone"
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the networks (fp32)")
-    parser.add_argument("-o", "--output", metavar="DIR", help="a new folder (logs/samples/<time>_<name>)")
-    parser.add_argument(
-        "--captions", action="store_true", help="a data set: each prompt as a .txt beside its picture, and no sheet"
-    )
+
+
+def add_own_code(parser: Any) -> None:
+    """What a model may name of the person's own."""
     parser.add_argument("--allow", metavar="MODULE", action="append", default=[], help="code of yours")
     parser.add_argument(
         "--family", metavar="NAME", action="append", default=[], help="a family: an installed one, or your MODULE.NAME"
     )
-    return parser
 
 
-def _pictures(group: Any) -> None:
+def add_pictures(group: Any) -> None:
+    """How each picture is drawn, but for the scale of its guidance."""
     group.add_argument("--count", type=_positive, default=1, help="pictures of each prompt (1)")
     group.add_argument("--seed", type=_seed, default=42, help="of the first, counting up; -1 draws one (42)")
     group.add_argument("--steps", type=_positive, help="of the solver (the run's, else 50)")
-    group.add_argument("--guidance", type=_guidance, help="classifier-free guidance, 1 is none (the run's, else 7.5)")
     group.add_argument("--guidance-rescale", type=_share, help="0 to 1: spread of the guided output as without (0)")
-    group.add_argument("--guidance-low", type=_guidance, help="guidance only above this sigma / alpha (0)")
-    group.add_argument("--guidance-high", type=_guidance, help="and up to this one (no limit)")
+    group.add_argument("--guidance-low", type=guidance, help="guidance only above this sigma / alpha (0)")
+    group.add_argument("--guidance-high", type=guidance, help="and up to this one (no limit)")
     group.add_argument("--scheduler", type=_scheduler, help="ddim, euler or dpmpp (ddim)")
     group.add_argument("--size", type=size, help="512 or 512x768, width first (the model's)")
     group.add_argument("--negative", metavar="TEXT", help="what guidance leads away from")
@@ -90,7 +102,8 @@ def _weights(parser: Any) -> None:
     group.add_argument("--raw", dest="ema", action="store_false", help="those of the last step")
 
 
-def _encoders(group: Any) -> None:
+def add_encoders(group: Any) -> None:
+    """Text encoders beside a file that has none."""
     group.add_argument(
         "--text-encoder",
         metavar="NAME=FILE",
@@ -127,8 +140,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _guidance(text: str) -> float:
-    """Raises ValueError, which argparse tells, for what is no number at all."""
+def guidance(text: str) -> float:
+    """A scale of guidance. Raises ValueError, which argparse tells, for what is no number at all."""
     number = float(text)
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0 on")

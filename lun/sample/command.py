@@ -23,7 +23,6 @@ from lun.sample.arguments import NAME, parse, text_encoders
 
 if TYPE_CHECKING:
     from PIL import Image
-    from torch import Tensor
 
     from lun.sample.opened_model import SampledModel
     from lun.sample.pictures import Picture
@@ -88,6 +87,7 @@ def _folder(asked: argparse.Namespace) -> Path:
 def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
     from lun.previews.grid import write
     from lun.sample.drawing import draw, is_broken
+    from lun.sample.metadata import write_picture
     from lun.sample.pictures import batches
     from lun.sample.sheet import contact_sheet
 
@@ -98,7 +98,7 @@ def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Nam
             if is_broken(values):
                 log.warning("picture %d holds values that are no numbers; try --dtype fp32", count)
             path = folder / f"{count:04}-{picture.seed}.png"
-            image = _written(picture, values, source, asked.dtype, path)
+            image = write_picture(picture, values, source, asked.dtype, path)
             count += 1
             if asked.captions:
                 path.with_suffix(".txt").write_text(f"{picture.prompt}\n", encoding="utf-8")
@@ -108,15 +108,3 @@ def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Nam
     if not asked.captions:  # where it would be read as one of the pictures
         write(contact_sheet(drawn, pictures), folder / "sheet.png")
     log.info("wrote    %s", folder)
-
-
-def _written(picture: Picture, values: Tensor, source: SampledModel, dtype: str, path: Path) -> Image.Image:
-    """One picture as a PNG that says how it was made."""
-    from PIL import Image
-
-    from lun.previews.grid import to_uint8, write
-    from lun.sample.metadata import chunks
-
-    image = Image.fromarray(to_uint8(values[None])[0])
-    write(image, path, pnginfo=chunks(picture, source, dtype))
-    return image

@@ -1,12 +1,16 @@
-"""What a picture says about how it was made, in the text chunks that web UIs read and write."""
+"""A picture's file, and what it says about how it was made, in the text chunks that web UIs read and write."""
 
 import json
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from torch import Tensor
 
+from lun.previews.grid import to_uint8, write
 from lun.sample.opened_model import SampledModel
 from lun.sample.pictures import Picture
 
@@ -44,6 +48,13 @@ def chunks(picture: Picture, source: SampledModel, dtype: str) -> PngInfo:
     }
     info.add_text("lun", json.dumps(settings))
     return info
+
+
+def write_picture(picture: Picture, values: Tensor, source: SampledModel, dtype: str, path: Path) -> Image.Image:
+    """One picture (3, h, w) in [-1, 1] as a PNG that says how it was made."""
+    image = Image.fromarray(to_uint8(values[None])[0])
+    write(image, path, pnginfo=chunks(picture, source, dtype))
+    return image
 
 
 def _quoted(value: Any) -> str:

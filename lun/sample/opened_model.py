@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from ldm.errors import Fault
 from ldm.families.whole_checkpoint import open_checkpoint
@@ -33,7 +33,7 @@ class SampledModel:
 
     name      what pictures call it
     sha256    of its file, or of the largest of a folder
-    weights   "ema" or "raw"; empty where it is not known which they are
+    weights   "ema", "raw", or the name of an average; empty where it is not known which they are
     pictures  settings of its run's own pictures: prompts, steps, guidance
     adapters  files that were added to its weights, each with its strength
     embeddings  files whose words prompts may use, each with its word
@@ -42,7 +42,7 @@ class SampledModel:
     model: DDPM
     name: str
     sha256: str
-    weights: Literal["ema", "raw", ""] = ""
+    weights: str = ""
     pictures: Mapping[str, Any] = field(default_factory=dict)
     adapters: tuple[str, ...] = ()
     embeddings: tuple[str, ...] = ()
@@ -81,12 +81,15 @@ def _of_run(run: RunDirectory, file: Path, ema: bool | None) -> SampledModel:
     content = read_content(file)
     averaged = restore(model, content.state, str(file), ema, content.facts.get(ENTRY))
     log.info("weights  %s", "averaged (EMA)" if averaged else "those of the last step")
-    weights: Literal["ema", "raw"] = "ema" if averaged else "raw"
-    return SampledModel(model, run.name, open_checkpoint(file).sha256(), weights, _pictures(config))
+    weights = "ema" if averaged else "raw"
+    return SampledModel(model, run.name, open_checkpoint(file).sha256(), weights, pictures_of_run(config))
 
 
-def _pictures(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the run's image logger draws, as far as it says. Raises `Fault` CFG03 for what cannot be meant."""
+def pictures_of_run(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the image logger of a run draws, as far as its configuration says.
+
+    Raises `Fault` CFG03 for what cannot be meant.
+    """
     options = {"steps": ("ddim_steps", int), "guidance": ("unconditional_guidance_scale", float)}
     options |= {name: (name, float) for name in REFINED}
     said = {

@@ -173,6 +173,14 @@ COVERED_BY = {
     "lun.inspect.style": "tests/unit/lun/inspect/test_command.py",
     "lun.inspect.tags": "tests/unit/lun/inspect/test_captions.py",
     "lun.inspect.view": "tests/unit/lun/inspect/test_captions.py",
+    **dict.fromkeys(
+        (
+            *("lun.compare.arguments", "lun.compare.cells", "lun.compare.compared_columns", "lun.compare.command"),
+            *("lun.compare.compared_sources", "lun.compare.drawing_columns", "lun.compare.open_column"),
+            "lun.compare.shown_comparison",
+        ),
+        "tests/integration/test_compare.py",
+    ),
     "lun.loop.contract": "tests/unit/lun/loop/test_boundary.py",
     "lun.loop.deadline": "tests/unit/lun/callbacks/test_stops.py",
     "lun.measure.measuring": "tests/unit/lun/measure/test_command.py",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the top down: a module may import what stands on a later line, and its own group; never a neighbour on its line.
 LAYERS: list[list[str]] = [
     ["main"],
+    ["lun.compare"],
     [
         "lun.trainer",
         "lun.convert",
@@ -114,6 +115,7 @@ LIGHT = [
     "lun.annotate.command",
     "lun.board.command",
     "lun.publish.command",
+    "lun.compare.command",
     "lun.report.run_page",
 ]
 

@@ -5,7 +5,7 @@ import torch
 from support.adapted import KINDS, LAYERS, adapted, example, learnt
 from torch import nn
 
-from ldm.adapters.switching import parameters_of_adapters, without_adapters
+from ldm.adapters.switching import merge_at, parameters_of_adapters, without_adapters
 
 
 @pytest.mark.parametrize("shape", LAYERS)
@@ -33,3 +33,21 @@ def test_adapters_come_back_after_an_error_and_parts_in_evaluation_stay_so() -> 
     with pytest.raises(ValueError, match="in the middle"), without_adapters(network):
         raise ValueError("in the middle")
     assert adapter.active and network[0].training and not network[1].training
+
+
+@pytest.mark.parametrize("shape", LAYERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_merged_at_a_strength_a_layer_computes_that_much_of_the_change(kind: str, shape: str) -> None:
+    torch.manual_seed(0)
+    layer = LAYERS[shape]()
+    base, x = layer.weight.detach().clone(), example(layer)
+    adapter = adapted(kind, layer)
+    learnt(adapter)
+    changed, whole = layer(x).detach(), adapter.merged(base).detach() - base
+    assert merge_at({"layer": layer, "other": nn.Linear(2, 2)}, 1.0) == 1
+    assert torch.allclose(layer(x), changed, atol=1e-5)
+    for strength in (0.5, 0.0):
+        layer.weight.data.copy_(base)
+        merge_at({"layer": layer}, strength)
+        assert torch.allclose(layer.weight, base + strength * whole, atol=1e-6)
+    assert torch.equal(layer.weight, base)

@@ -7,7 +7,7 @@ import torch
 
 from ldm.errors import Fault
 from lun.run_dir.directory import RunDirectory
-from lun.run_dir.resume import find_checkpoint
+from lun.run_dir.resume import find_checkpoint, kept_checkpoints
 from lun.run_dir.run_json import RunRecord
 
 RECORD = RunRecord(status="stopped", started="2026-11-20T11:13:02", argv=["main.py"], steps=812)
@@ -238,3 +238,16 @@ def test_looking_for_a_checkpoint_changes_nothing(logdir):
     before = sorted(os.walk(run.path))
     find_checkpoint(str(run.path))
     assert sorted(os.walk(run.path)) == before
+
+
+def test_the_checkpoints_that_a_run_keeps_are_those_that_led_to_where_it_is(logdir):
+    run = make_run(logdir)
+    for step in (2, 4, 9):
+        save(run, f"periodic/{step}.ckpt", step)
+    for step in (4, 6):
+        save(run, f"periodic/{step}-attempt2.ckpt", step, attempt=2, resumed_from="checkpoints/periodic/2.ckpt")
+    last = save(run, "last.ckpt", 6, attempt=2)
+    change(save(run, "gone.ckpt", 7, attempt=2), lun={"position": {"step": 7}, "attempt": 2, "diverged": True})
+    (run.checkpoints / "torn.ckpt").write_bytes(last.read_bytes()[:100])
+    kept = [(entry.step, entry.path.relative_to(run.checkpoints).as_posix()) for entry in kept_checkpoints(run)]
+    assert kept == [(2, "periodic/2.ckpt"), (4, "periodic/4-attempt2.ckpt"), (6, "last.ckpt")]
