@@ -29,7 +29,10 @@ from support.radeon import Card
 from lun.callbacks.controls import COMMANDS as CONTROLS
 
 ALL = every_command()
-CARRIED_OUT = "docs/own-family.md:"  # in its own order, by tests/seams/test_own_family_page.py
+CARRIED_OUT = (
+    "docs/own-family.md:",  # in its own order, by tests/seams/test_own_family_page.py
+    "docs/recipes.md:",  # with the files that it shows, by tests/integration/test_recipes.py
+)
 SHELL_WORDS = re.compile(
     r"^\s*(?:\w+=\S+ )?(?:python|bash|pip|docker|docker/\S+|torchrun|sbatch|touch|sudo|hf|mkdir|cd) "
 )

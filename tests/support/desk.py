@@ -12,7 +12,7 @@ import yaml
 from safetensors.torch import save_file
 from support import bitsandbytes_stub, tiny_annotators, tiny_encoders
 from support.compvis import config_of, file_of_zeros, full_size
-from support.pages import ROOT
+from support.pages import ROOT, named_files
 from support.runs import TINY, make_pictures
 from support.small import single_file
 
@@ -118,6 +118,8 @@ class Desk:
         (self.at / "train.sh").write_text((ROOT / "tests/fixtures/foreign/kohya.sh").read_text())
         several, *_ = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/datasets.md").read_text("utf-8"), flags=re.DOTALL)
         (self.at / "sets.yaml").write_text(several)
+        for name, text in named_files(ROOT / "docs/recipes.md").items():
+            (self.at / name).write_text(text)
         for name in ("DIR1", "DIR2", "DIR3"):
             (self.at / name).symlink_to(self.flat)
 

@@ -38,6 +38,12 @@ def fenced(path: Path) -> list[tuple[str, int, str]]:
     return [(found[1], text.count("\n", 0, found.start(2)) + 1, found[2]) for found in FENCE.finditer(text)]
 
 
+def named_files(path: Path) -> dict[str, str]:
+    """The YAML blocks of a page that begin with `# NAME.yaml`, by that name."""
+    found = {re.match(r"# ([\w-]+\.yaml)\n", text): text for language, _, text in fenced(path) if language == "yaml"}
+    return {match[1]: text for match, text in found.items() if match}
+
+
 def commands(path: Path) -> list[Command]:
     """What the sh blocks of a page tell to type; a line that ends in a backslash goes on in the next."""
     page = path.relative_to(ROOT).as_posix()
