@@ -21,6 +21,7 @@ from lun.run_dir.lock import take_over
 from lun.run_dir.ranks import process_rank
 
 if TYPE_CHECKING:
+    from lun.run.session import Session
     from lun.run.settings import Settings
     from lun.run_dir.resume import Resume
 
@@ -83,10 +84,18 @@ def _go(arguments: Arguments, words: list[str]) -> int:
     show_plan(session)
     session.require_weights_and_data()
     require_places(session)
-    if not arguments.train:
-        session.say_how_to_train(words)
-        return 0
-    return session.fit(words)
+    return session.fit(words) if arguments.train else _instead_of_training(session, words)
+
+
+def _instead_of_training(session: Session, words: list[str]) -> int:
+    """Rehearse where that was asked for, and say how to train."""
+    if session.arguments.probe:
+        from lun.probe.probe import probe
+
+        if code := probe(session):
+            return code
+    session.say_how_to_train([word for word in words if word != "--probe"])
+    return 0
 
 
 def _check(settings: Settings, arguments: Arguments) -> int:

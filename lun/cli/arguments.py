@@ -27,6 +27,7 @@ class Arguments:
     check: bool = False
     doctor: bool = False
     new: bool = False
+    probe: bool = False
     print_config: bool = False
     list_presets: bool = False
     accept_change: tuple[str, ...] = ()

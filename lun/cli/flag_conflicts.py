@@ -59,6 +59,9 @@ def _of_choosing(given: Mapping[str, Any]) -> Iterator[Fault]:
     """Of what chooses settings for a person."""
     for name in given.keys() - {*WRITING} if given.get("new") else ():
         yield _together("new", name, "it writes a configuration and trains nothing", "--new first; then --base mine -t")
+    for name in ("train", "check", "print_config", "resume", "name", "postfix", "time_limit"):
+        if given.get("probe") and given.get(name) not in (None, False):
+            yield _together("probe", name, "it rehearses a run that begins, and leaves nothing behind", "--probe alone")
     for name in ("check", "print_config", "resume"):
         if "fit" in given and name in given:
             why = "a run goes on as it began" if name == "resume" else "it judges and shows what is written"

@@ -105,6 +105,7 @@ FLAGS: Mapping[str, Flag] = {
     "--check": Flag("check", "none"),
     "--doctor": Flag("doctor", "none"),
     "--new": Flag("new", "none"),
+    "--probe": Flag("probe", "none"),
     "--print-config": Flag("print_config", "none"),
     "--list-presets": Flag("list_presets", "none"),
     "--accept-change": Flag("accept_change", "list", change),

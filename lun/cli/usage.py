@@ -49,6 +49,7 @@ run
 
 information
   --check                      look for faults in the configuration and stop
+  --probe                      rehearse: a few steps, samples, a save, a resume; says time, memory, disk, leaves nothing
   --doctor                     look for faults in this machine: torch, driver, packages, disk (exit status 1 if any)
   --print-config               the merged configuration
   --list-presets               the configs that are shipped, to be named after --base

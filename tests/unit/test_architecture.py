@@ -35,7 +35,7 @@ LAYERS: list[list[str]] = [
     ],
     ["lun.doctor"],
     ["lun.weights"],
-    ["lun.new"],
+    ["lun.new", "lun.probe"],
     ["lun.memory"],
     ["lun.plan"],
     ["lun.run"],

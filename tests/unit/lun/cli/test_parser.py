@@ -254,6 +254,7 @@ def test_the_command_line_is_frozen():
         "--no-test",
         "--postfix",
         "--print-config",
+        "--probe",
         "--project",
         "--resume",
         "--scale_lr",

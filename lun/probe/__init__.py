@@ -1,0 +1,1 @@
+"""`--probe`: a few real steps that are measured and leave nothing behind."""
