@@ -17,5 +17,10 @@ def forget_logged(trainer: Any) -> None:
     trainer._results.reset()
 
 
+def logs_anything(trainer: Any) -> bool:
+    """Whether a model or callback has logged by Lightning's `log` in this training."""
+    return bool(trainer._results)
+
+
 def _nothing() -> None:
     """In the place of Lightning's counting."""

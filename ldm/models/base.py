@@ -17,7 +17,7 @@ from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
 from ldm.models.losses_by_set import LossesBySet
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
-from ldm.models.pixels import for_device, in_numbers
+from ldm.models.pixels import for_device, in_numbers, sent
 from ldm.models.run_context import RunContext
 from ldm.models.told_steps import TellsSteps
 from ldm.position import Position
@@ -159,7 +159,10 @@ class TrainedModel(TellsSteps):
         """A batch with what its device needs of it there, and the rest where it was."""
         if not isinstance(batch, dict):
             return super().transfer_batch_to_device(batch, device, dataloader_idx)
-        return {**batch, **super().transfer_batch_to_device(for_device(batch), device, dataloader_idx)}
+        tensors, others = sent(for_device(batch), device)
+        if others:
+            tensors |= super().transfer_batch_to_device(others, device, dataloader_idx)
+        return {**batch, **tensors}
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """The batch on the device, where the bytes of its pictures and masks become numbers."""

@@ -15,6 +15,17 @@ def for_device(batch: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in batch.items() if name not in ON_HOST and not _is_text(value)}
 
 
+def sent(batch: Mapping[str, Any], device: torch.device) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tensors of a batch on their way to a device, for which no GPU's host waits; and the rest, where it was.
+
+    As Lightning sends them, which looks for tensors within each value, twenty times as long.
+    """
+    waits = device.type in ("cpu", "mps")
+    tensors = {name: value for name, value in batch.items() if type(value) is Tensor}
+    others = {name: value for name, value in batch.items() if name not in tensors}
+    return {name: value.to(device, non_blocking=not waits) for name, value in tensors.items()}, others
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 

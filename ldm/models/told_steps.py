@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ldm.lightning_internals import logs_anything
 from ldm.training.optimized import OptimizedModel
 from ldm.training.step_metrics import StepMetrics
 from ldm.training.window import over_ranks
@@ -70,6 +71,15 @@ class TellsSteps(OptimizedModel):
             self._log_latest()
 
     def _log_latest(self) -> None:
-        if self._logged_at != self.position.step:
-            self._logged_at = self.position.step
-            self.log_dict({**self.latest_metrics(), "step": float(self.position.step)})
+        step = self.position.step
+        if self._logged_at == step:
+            return
+        self._logged_at = step
+        if logs_anything(self.trainer):
+            self.log_dict({**self.latest_metrics(), "step": float(step)})  # in one row with what a person logs
+            return
+        numbers = self.step_metrics.read() if self.trainer.loggers else {}
+        numbers.pop("step", None)
+        for logger in self.trainer.loggers if numbers else ():
+            logger.log_metrics(numbers, step)  # Lightning's way takes 2 ms, and then something in every step
+            logger.save()

@@ -35,3 +35,17 @@ class StepMetrics:
     def latest(self) -> dict[str, Tensor]:
         """The latest value of each name, as scalars in float32."""
         return {name: torch.as_tensor(value, dtype=torch.float32) for name, value in self._latest.items()}
+
+    def read(self) -> dict[str, float]:
+        """The same as numbers; waits once for each device that holds any of them."""
+        numbers: dict[str, float] = {}
+        on_device: dict[torch.device, dict[str, Tensor]] = {}
+        for name, value in self._latest.items():
+            numbers[name] = 0.0  # its place in the order
+            if isinstance(value, Tensor):
+                on_device.setdefault(value.device, {})[name] = value.float().reshape(())
+            else:
+                numbers[name] = value
+        for values in on_device.values():
+            numbers |= zip(values, torch.stack(list(values.values())).tolist(), strict=True)
+        return numbers

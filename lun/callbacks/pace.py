@@ -27,6 +27,7 @@ class Stopwatch:
         self.between = 0.0
         self._start, self._stop = start, stop
         self.open: list[tuple[str, float]] = []
+        self._kinds: dict[str, str] = {}
 
     def start(self, action_name: str) -> None:
         self.open.append((action_name, perf_counter()))
@@ -34,22 +35,33 @@ class Stopwatch:
 
     def stop(self, action_name: str) -> None:
         self._stop(action_name)
-        seconds = self._ended(action_name)
-        if action_name.endswith(FETCH):
+        last = self.open[-1:]
+        if last and last[0][0] == action_name:
+            seconds = perf_counter() - self.open.pop()[1]
+        else:
+            seconds = self._ended(action_name)
+        if (kind := self._kinds.get(action_name)) is None:
+            kind = self._kinds[action_name] = _kind_of(action_name)
+        if kind == FETCH:
             self.fetching += seconds
-        elif action_name.startswith(CALLBACK) and action_name.endswith(BETWEEN):
+        elif kind == BETWEEN:
             self.between += seconds
 
     def _ended(self, action_name: str) -> float:
         """Seconds since this action began; those within it end with it, and one that nobody saw begin took none."""
-        if self.open and self.open[-1][0] == action_name:
-            return perf_counter() - self.open.pop()[1]
         places = [place for place, (name, _) in enumerate(self.open) if name == action_name]
         if not places:
             return 0.0
         since = self.open[places[-1]][1]
         del self.open[places[-1] :]
         return perf_counter() - since
+
+
+def _kind_of(action_name: str) -> str:
+    """Which of both a mark is of, by its name, or "" for another: told once, since there are dozens a step."""
+    if action_name.endswith(FETCH):
+        return FETCH
+    return BETWEEN if action_name.startswith(CALLBACK) and action_name.endswith(BETWEEN) else ""
 
 
 def stopwatch(trainer: Any) -> Stopwatch:

@@ -14,7 +14,7 @@ from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.models.first_stage import FirstStage
-from ldm.models.pixels import centred, shares
+from ldm.models.pixels import centred, sent, shares
 
 BYTES = torch.arange(256, dtype=torch.uint8)
 PRECISIONS = [
@@ -68,3 +68,12 @@ def test_no_model_has_a_way_of_its_own(model: type[TrainedModel]) -> None:
 def test_black_and_white_are_the_ends_of_the_range(read: Any, low: float) -> None:
     numbers: Tensor = read(BYTES)
     assert (numbers[0].item(), numbers[-1].item()) == (low, 1.0)
+
+
+def test_tensors_travel_and_what_holds_tensors_is_left_to_lightning() -> None:
+    batch = {"image": torch.ones(2), "states": {"a": torch.ones(3)}, "set": [0, 1]}
+    tensors, others = sent(batch, torch.device("meta"))
+    assert tensors["image"].device.type == "meta" and others == {"states": batch["states"], "set": [0, 1]}
+    moved = TrainedModel().transfer_batch_to_device({**batch, "slot": torch.ones(2)}, torch.device("meta"), 0)
+    assert list(moved) == [*batch, "slot"] and moved["states"]["a"].device.type == "meta"
+    assert moved["slot"].device.type == "cpu"  # what the host makes draws of

@@ -18,10 +18,11 @@ from lun.run.lightning_trainer import ProgramTrainer
 
 
 class Measured(TellsSteps):
-    """Its loss is the number of the micro-batch, and what a person logs beside it twice that."""
+    """Its loss is the number of the micro-batch, and what a person may log `beside` it twice that."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: bool) -> None:
         super().__init__()
+        self.beside = beside
         self.position = Position()
         self.weight = nn.Parameter(torch.zeros(()))
         self.dicts_logged = 0
@@ -35,7 +36,8 @@ class Measured(TellsSteps):
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         loss = batch.float().mean() + 0 * self.weight
         self.log_window(batch_idx, {"train/loss": loss}, lr_abs=0.1)
-        self.log("mine", 2 * loss)
+        if self.beside:
+            self.log("mine", 2 * loss)
         return loss
 
     def log_dict(self, *args: Any, **kwargs: Any) -> None:
@@ -72,9 +74,11 @@ class Rows(Logger):
         """Nothing."""
 
 
-def train(every: int, stop_after: int | None = None) -> tuple[Measured, Follows, list[dict[str, float]]]:
+def train(
+    every: int, stop_after: int | None = None, beside: bool = True
+) -> tuple[Measured, Follows, list[dict[str, float]]]:
     """Seven steps of two micro-batches, 0 1, 2 3, ...; their mean is 2 step - 1.5."""
-    model, follows, rows = Measured(), Follows(stop_after), Rows()
+    model, follows, rows = Measured(beside), Follows(stop_after), Rows()
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     trainer = ProgramTrainer(
         accelerator="cpu", devices=1, max_steps=7, accumulate_grad_batches=2, log_every_n_steps=every, logger=rows,
@@ -95,14 +99,21 @@ def test_loggers_get_each_step_that_is_due_once_with_what_a_person_logs_beside_i
     assert model.dicts_logged == 2
 
 
+def test_rows_of_steps_beside_which_nobody_logs_are_the_same() -> None:
+    model, _, rows = train(every=3, beside=False)
+    assert rows == [{"step": step, "train/loss": 2 * step - 1.5, "lr_abs": 0.1} for step in (3, 6)]
+    assert model.dicts_logged == 0
+
+
 def test_callbacks_read_the_metrics_of_every_step() -> None:
     _, follows, _ = train(every=3)
     assert follows.read == [(step, 2 * step - 1.5) for step in range(1, 8)]
 
 
+@pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("stop_after", [3, 5])
-def test_the_last_step_before_a_stop_is_given_to_loggers_once(stop_after: int) -> None:
-    _, _, rows = train(every=3, stop_after=stop_after)
+def test_the_last_step_before_a_stop_is_given_to_loggers_once(stop_after: int, beside: bool) -> None:
+    _, _, rows = train(every=3, stop_after=stop_after, beside=beside)
     assert [(row["step"], row["train/loss"]) for row in rows] == [
         (step, 2 * step - 1.5) for step in sorted({3, stop_after})
     ]

@@ -21,3 +21,4 @@ def test_the_latest_value_of_each_name_stays_until_it_is_told_anew() -> None:
     latest = metrics.latest()
     assert latest == {"loss": torch.tensor(2.0), "rate": torch.tensor(0.1)}
     assert {value.dtype for value in latest.values()} == {torch.float32}
+    assert list(metrics.read().items()) == [("loss", 2.0), ("rate", 0.1)]
