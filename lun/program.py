@@ -1,34 +1,60 @@
-"""What the program is called: `python main.py` in a checkout, `lun-train` where a wheel was installed."""
+"""What the commands are called: `python main.py` and `python -m lun.sample` in a checkout, `lun-train` and `lun-sample`
+where they were installed."""
 
 import re
+import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from ldm.shell import quoted
 
-CHECKOUT, WHEEL = "python main.py", "lun-train"
-_COMMAND = re.compile(r"\bpython (main\.py|-m lun\b)")
+TRAIN = "main.py"
+_COMMAND = re.compile(r"(?<![\w./\\-])python (main\.py|-m lun\.\w+(?:\.\w+)*)")
+_INSTALLED = re.compile(r"lun-[a-z-]+")
+_CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def as_started(text: str) -> str:
-    """A message whose commands can be pasted where the program was started: with its Python, as it was written."""
-    if Path(sys.argv[0]).stem == WHEEL:
-        return _COMMAND.sub(_with(_python()), text.replace(CHECKOUT, WHEEL))
-    return _COMMAND.sub(_with(_python(), sys.argv[0]), text) if _started_here() else text
+    """A message whose commands can be pasted where the program was started, named as it was; twice is once."""
+    if _INSTALLED.fullmatch(_script().stem):
+        return _COMMAND.sub(lambda match: quoted(_beside(_script().parent, installed_name(match[1]))), text)
+    return _COMMAND.sub(lambda match: quoted(*_with_python(match[1])), text) if _started_here() else text
+
+
+def installed_name(command: str) -> str:
+    """The script that a wheel brings for `main.py` or `-m lun.sample`: `lun-train`, `lun-sample`."""
+    if command == TRAIN:
+        return "lun-train"
+    return command.removeprefix("-m ").replace(".", "-").replace("_", "-")
+
+
+def _script() -> Path:
+    return Path(sys.argv[0])
 
 
 def _started_here() -> bool:
     """Whether this process is one of our commands, and not a program that uses them."""
-    return Path(sys.argv[0]).name == "main.py" or any(word.startswith("lun.") for word in sys.orig_argv[1:3])
+    return _script().name == TRAIN or any(word.startswith("lun.") for word in sys.orig_argv[1:3])
+
+
+def _with_python(command: str) -> list[str]:
+    if command != TRAIN:
+        return [_python(), *command.split()]
+    if _script().name == TRAIN:
+        return [_python(), sys.argv[0]]
+    if (_CHECKOUT / TRAIN).is_file():
+        return [_python(), TRAIN]
+    return [_beside(Path(sys.executable).parent, installed_name(command))]
+
+
+def _beside(folder: Path, name: str) -> str:
+    """An installed command as it is typed: by its name, or by its path where the name would start another or none."""
+    found = shutil.which(name)
+    is_on_path = found is not None and Path(found).parent.resolve() == folder.resolve()
+    return name if is_on_path or folder == Path() else str(folder / name)
 
 
 def _python() -> str:
     """This environment's Python, by the word that a person typed for it."""
     first = sys.orig_argv[0] if sys.orig_argv else ""
     return first if Path(first).name.startswith("python") else sys.executable
-
-
-def _with(python: str, script: str = "main.py") -> Callable[[re.Match[str]], str]:
-    script = script if Path(script).name == "main.py" else "main.py"
-    return lambda match: f"{quoted(python)} {quoted(script) if match[1] == 'main.py' else match[1]}"

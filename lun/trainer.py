@@ -17,6 +17,7 @@ from lun.config.reading.presets import listing
 from lun.console import fault_report, log
 from lun.console.collecting import put_off_collecting
 from lun.console.ending import reported
+from lun.program import as_started
 from lun.run_dir.lock import take_over
 from lun.run_dir.ranks import process_rank
 
@@ -125,12 +126,12 @@ def _show_what_is_known(settings: Settings, arguments: Arguments, error: Excepti
         from lun.plan.plan import Plan
 
         for line in Plan(settings, len(arguments.overrides)).lines():
-            print(line)
+            print(as_started(line))
 
 
 def _information(arguments: Arguments) -> str:
     if arguments.list_presets:
-        return listing()
+        return as_started(listing())
     return (usage() if arguments.help else version()) + "\n"
 
 

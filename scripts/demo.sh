@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: bash scripts/demo.sh [arguments of main.py]
 
-Trains with configs/training-lightning.yaml and configs/demo/emoji.yaml; what you add comes after those, for example
+Trains as python main.py --demo does, with configs/demo/emoji.yaml; what you add changes that, for example
   bash scripts/demo.sh lightning.trainer.max_steps=100
 Relative paths are seen from the project's folder. The pictures are under logs/latest/images.
 TEXT
@@ -25,7 +25,7 @@ cd "$root"
 bash scripts/setup.sh
 
 began="$(date +%s)"
-"$venv/bin/python" main.py --base configs/training-lightning.yaml configs/demo/emoji.yaml -t "$@"
+"$venv/bin/python" main.py --demo "$@"
 
 timeline=logs/latest/images/samples/timeline.png
 if [[ -e "$timeline" ]] && (($(stat -Lc %Y "$timeline") >= began)); then

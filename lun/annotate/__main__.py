@@ -1,6 +1,12 @@
-"""`python -m lun.annotate`: see `lun.annotate.command`."""
+"""`python -m lun.annotate`, installed as `lun-annotate`: see `lun.annotate.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-annotate` begins."""
     enter("lun.annotate.command")
+
+
+if __name__ == "__main__":
+    main()

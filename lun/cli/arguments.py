@@ -24,6 +24,8 @@ class Arguments:
     """DIR, or NAME=DIR for each of several sets."""
     datadir_in_name: bool | None = None
     """None, where the flag was not given, means where `--data_root` was."""
+    demo: bool = False
+    """Below the configs of `base` lies the demo's, and without `--train false` it is trained."""
     check: bool = False
     doctor: bool = False
     new: bool = False

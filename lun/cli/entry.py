@@ -15,6 +15,11 @@ MISSING_PACKAGE = 7  # the exit code of DEP01
 INTERRUPTED = 130
 
 
+def train() -> None:
+    """Where `lun-train` begins."""
+    enter("lun.trainer")
+
+
 def enter(module: str) -> None:
     """Leave with the exit code of `run()` of `module`; with 7 and DEP01 where this Python cannot run it."""
     if sys.version_info[:2] < OLDEST:

@@ -49,6 +49,9 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
     if "resume" in given and "postfix" in given:
         why = "--resume goes on in the directory of the run, which has its name already"
         yield _together("resume", "postfix", why, "leave out --postfix")
+    if "resume" in given and "demo" in given:
+        why = "--resume goes on with the configuration of the run, and --demo begins one with its own"
+        yield _together("resume", "demo", why, "leave out one of them")
     if "accept_change" in given and "resume" not in given:
         why = "it says what may differ from the run that goes on, and a new run is asked for"
         fix = "python main.py --resume --accept-change data -t"

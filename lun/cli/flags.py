@@ -102,6 +102,7 @@ FLAGS: Mapping[str, Flag] = {
     "--no-test": Flag("no_test", "maybe", boolean),
     "--data_root": Flag("data_root", "list", named=True),
     "--datadir_in_name": Flag("datadir_in_name", "maybe", boolean),
+    "--demo": Flag("demo", "none"),
     "--check": Flag("check", "none"),
     "--doctor": Flag("doctor", "none"),
     "--new": Flag("new", "none"),

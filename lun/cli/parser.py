@@ -26,6 +26,7 @@ _SETTING = re.compile(r"[A-Za-z_][\w-]*(?:\.[^=/\\]+|\[\d+\])*=.*", re.DOTALL)
 _NAMED = re.compile(r"[A-Za-z0-9][\w-]*=.+", re.DOTALL)
 _REMOVAL = re.compile(r"~[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _SHORT = re.compile(r"-[A-Za-z]")
+DEMO = "configs/demo/emoji.yaml"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -146,6 +147,9 @@ class _ArgumentReader:
             given["resume"] = (Path(given.get("logdir", "logs")) / "latest").as_posix()
         if given.get("resume") is not None:
             _refuse_beside_resume(given)
+        if given.get("demo"):
+            self.base.insert(0, DEMO)
+            given.setdefault("train", True)
         return Arguments(base=tuple(self.base), overrides=tuple(self.overrides), **given)
 
 

@@ -12,7 +12,7 @@ usage: python main.py [-b YAML ...] [-t] [-r [RUN]] [options] [key.sub=value ...
   python main.py -r -t                    continue the newest run (or -r logs/RUN, or -r path/every-2k-steps.ckpt)
 
 the demo, on any computer:
-  python main.py -b configs/demo/emoji.yaml -t
+  python main.py --demo
 your own pictures, by five questions:
   python main.py --new
 your own pictures, on Stable Diffusion 1.5:
@@ -23,6 +23,7 @@ what
   key.sub=value                change a setting (anywhere on the line; YAML values)
   ~key.sub                     remove a setting
   -t, --train [BOOL]           train
+  --demo                       train the small model that comes along, on its own pictures; configs change it
   --new                        ask five questions (flags answer them, too), write NAME.yaml, show its plan
   --no-test                    accepted: a run trains and validates, it never tests
   --allow MODULE               let a config name classes and functions of this package (repeatable)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from lun.program import as_started
+
 OURS = ("lun", "ldm")
 LIGHTNING = ("lightning", "lightning.pytorch", "lightning.fabric")
 ID = re.compile(r"(warning|note|error)(?:\[([A-Z]+\d*)\])?:")
@@ -149,7 +151,7 @@ class Console(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             stream = sys.stdout
-            text = CONTROL.sub("?", self.format(record))
+            text = CONTROL.sub("?", as_started(self.format(record)))
             if _coloured(stream):
                 text = _paint(text, record)
             encoding = getattr(stream, "encoding", None) or "utf-8"

@@ -23,6 +23,7 @@ from lun.convert.arguments import (
     refuse_whole,
     require_folder,
 )
+from lun.program import as_started
 
 if TYPE_CHECKING:
     from ldm.convert.model import Model
@@ -41,7 +42,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _start(arguments: ConvertArguments) -> int:
     if arguments.help:
-        print(USAGE, end="")
+        print(as_started(USAGE), end="")
         return 0
     console.configure(None)
     _require_files(arguments)

@@ -1,6 +1,12 @@
-"""`python -m lun.inspect DIR`."""
+"""`python -m lun.inspect`, installed as `lun-inspect`: see `lun.inspect.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-inspect` begins."""
     enter("lun.inspect.command")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,12 @@
-"""`python -m lun.measure`: see `lun.measure.command`."""
+"""`python -m lun.measure`, installed as `lun-measure`: see `lun.measure.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-measure` begins."""
     enter("lun.measure.command")
+
+
+if __name__ == "__main__":
+    main()

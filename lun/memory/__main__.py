@@ -1,6 +1,12 @@
-"""`python -m lun.memory --base YAML ...`."""
+"""`python -m lun.memory`, installed as `lun-memory`: see `lun.memory.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-memory` begins."""
     enter("lun.memory.command")
+
+
+if __name__ == "__main__":
+    main()

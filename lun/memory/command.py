@@ -12,6 +12,7 @@ from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.program import as_started
 from lun.run.data_roots import NOWHERE
 from lun.run.settings import read_settings
 
@@ -40,7 +41,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _start(words: list[str]) -> int:
     arguments = parser.parse(words)
     if arguments.help:
-        print(USAGE, end="")
+        print(as_started(USAGE), end="")
         return 0
     if not arguments.base:
         raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")

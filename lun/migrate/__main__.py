@@ -1,6 +1,12 @@
-"""`python -m lun.migrate`: see `lun.migrate.command`."""
+"""`python -m lun.migrate`, installed as `lun-migrate`: see `lun.migrate.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-migrate` begins."""
     enter("lun.migrate.command")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,12 @@
-"""`python -m lun.pack`: see `lun.pack.command`."""
+"""`python -m lun.pack`, installed as `lun-pack`: see `lun.pack.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-pack` begins."""
     enter("lun.pack.command")
+
+
+if __name__ == "__main__":
+    main()

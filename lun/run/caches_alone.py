@@ -6,11 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ldm.errors import Fault
 from ldm.util import instantiate_from_config
 from lun.cli import parser
 from lun.cli.user_code import admit_user_code
 from lun.console import log
 from lun.console.ending import reported
+from lun.program import as_started
 from lun.run.build_model import build_model
 from lun.run.required_files import require_pictures
 from lun.run.settings import read_settings
@@ -20,15 +22,30 @@ if TYPE_CHECKING:
 
     from lun.data.cache.cache_settings import Cache
 
+COMMAND = "python -m lun.data.cache"
+USAGE = f"""\
+usage: {COMMAND} --base YAML ... [options and settings of main.py]
+
+  Fills the caches of latents, and of captions where they are cached, that a training with the same words would use,
+  without training.
+
+  {COMMAND} --base sd15 latent-cache --data_root DIR
+"""
+
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Fill the caches that a training with the same words would use; returns the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _fill(words), words)
+    return reported(lambda: _fill(words), [COMMAND, *words])
 
 
 def _fill(words: list[str]) -> int:
     arguments = parser.parse(words)
+    if arguments.help:
+        print(as_started(USAGE), end="")
+        return 0
+    if not arguments.base:
+        raise Fault("CLI03", "--base is needed", fix=f"{COMMAND} --base sd15 latent-cache --data_root DIR")
     log.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
     config = read_settings(arguments, None).config

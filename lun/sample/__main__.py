@@ -1,6 +1,12 @@
-"""`python -m lun.sample DIR`."""
+"""`python -m lun.sample`, installed as `lun-sample`: see `lun.sample.command`."""
 
 from lun.cli.entry import enter
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Where `lun-sample` begins."""
     enter("lun.sample.command")
+
+
+if __name__ == "__main__":
+    main()

@@ -48,8 +48,8 @@ STOP = {"--doctor", "--list-presets", "--check", "--print-config"}
 REFUSED = {
     "plan": {"--accept-change", "--no-test"} | BLIND,
     "train": {"--accept-change", "--no-test"} | BLIND,
-    "resume the newest": NEW | {"--no-test"} | BLIND,
-    "resume a run": NEW | {"--no-test"} | BLIND,
+    "resume the newest": NEW | {"--no-test", "--demo"} | BLIND,
+    "resume a run": NEW | {"--no-test", "--demo"} | BLIND,
     "check": {"--accept-change", "--no-test"} | STOP - {"--check"},
     "print": {"--accept-change", "--no-test"} | STOP - {"--print-config"},
     "doctor": LOOK - {"--doctor", "--logdir"},

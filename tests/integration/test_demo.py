@@ -20,7 +20,7 @@ from lun.sample.command import run as sample
 from lun.trainer import run
 
 ROOT = Path(__file__).parents[2]
-DEMO = ["--base", "configs/training-lightning.yaml", "configs/demo/emoji.yaml", "-t"]
+DEMO = ["--demo"]
 PROMPTS = yaml.safe_load((ROOT / "configs/demo/emoji.yaml").read_text())["lightning"]["callbacks"]["image_logger"][
     "params"
 ]["prompts"]

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ from support.radeon import Card
 from lun.callbacks.controls import COMMANDS as CONTROLS
 
 ALL = every_command()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CARRIED_OUT = (
     "docs/own-family.md:",  # in its own order, by tests/seams/test_own_family_page.py
     "docs/recipes.md:",  # with the files that it shows, by tests/integration/test_recipes.py
@@ -41,6 +43,7 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
     "FILE": ["--steps", "1", "--size", "64x64"],
     "--sweep": ["--force"],
     "logs/known": ["--prompts", "prompts.txt"],
+    "--demo": ["--train", "false"],
     "emoji-lora": ["--check"],
     "lun.publish": ["--dry-run"],
     "lun.board": ["--once"],  # else it serves until somebody stops it
@@ -84,6 +87,17 @@ class Shop:
             if (ROOT / "configs/models" / Path(word).stem).with_suffix(".yaml").exists()
         ]
         return ["--init-from", str(self.desk.published(models[0]))] if models and "--init-from" not in words else []
+
+    def installed(self, words: list[str]) -> None:
+        """`lun-sample` as `python -m lun.sample`, which begins in the same function."""
+        target = PROJECT["scripts"][words[0]].partition(":")[0].removesuffix(".__main__")
+        self.python(["main.py", *words[1:]] if words[0] == "lun-train" else ["-m", target, *words[1:]])
+
+    def pip(self, words: list[str]) -> None:
+        """What pip is given is this project, with extras that it has."""
+        asked = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[2])
+        assert words[:2] == ["pip", "install"] and asked, words
+        assert set((asked[1] or "wandb").split(",")) <= PROJECT["optional-dependencies"].keys()
 
     def launched(self, words: list[str]) -> None:
         """What starts `main.py` on many devices: the configuration has no faults."""
@@ -133,7 +147,7 @@ class Shop:
         if "test.sh" in line and "-m" in words:
             assert shlex.join(words[words.index("-m") :]) in told.read_text()
         if "demo.sh" in line:
-            assert "main.py --base configs/training-lightning.yaml configs/demo/emoji.yaml -t" in told.read_text()
+            assert "main.py --demo" in told.read_text()
 
     def control(self, words: list[str]) -> None:
         path = Path(words[1])
@@ -178,6 +192,8 @@ esac
 
 KINDS: list[tuple[str, Callable[[Shop, Command], None]]] = [
     (r"python (main\.py|-m lun\.)", lambda shop, command: shop.python(command.words[1:])),
+    (r"lun-[a-z-]+\b", lambda shop, command: shop.installed(command.words)),
+    (r"pip install ", lambda shop, command: shop.pip(command.words)),
     (r"(torchrun|sbatch|srun) ", lambda shop, command: shop.launched(command.words)),
     (r"docker/start\.sh\b", lambda shop, command: shop.container(command.words)),
     (r"docker compose ", lambda shop, command: shop.composed(command.words)),

@@ -25,7 +25,7 @@ def wheel(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy, dist = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("dist")
     for name in ("ldm", "lun", "configs"):
         shutil.copytree(repo_root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "local"))
-    for name in ("main.py", "setup.py", "pyproject.toml", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "LICENSE"):
         shutil.copy(repo_root / name, copy / name)
     (copy / "lun" / "local").mkdir()
     (copy / "lun" / "local" / "secret_sorter.py").write_text("")
@@ -51,19 +51,21 @@ def test_the_wheel_holds_every_module_the_vocabulary_and_the_c_source(repo_root:
     code = {
         path.relative_to(repo_root).as_posix() for name in ("ldm", "lun") for path in (repo_root / name).rglob("*.py")
     }
-    assert {name for name in code if not name.startswith("lun/local/")} | {"main.py"} <= contents
+    assert {name for name in code if not name.startswith("lun/local/")} <= contents
     assert {"ldm/modules/encoders/data/clip-merges.txt.gz", "ldm/ema/lerp.c"} <= contents
 
 
 def test_the_wheel_holds_nothing_of_the_users_own(contents: set[str]) -> None:
     assert [name for name in contents if "local/" in name] == []
-    assert {name.split("/")[0] for name in contents if "dist-info" not in name} == {"ldm", "lun", "main.py"}
+    assert {name.split("/")[0] for name in contents if "dist-info" not in name} == {"ldm", "lun"}
 
 
-def test_the_wheel_brings_the_command(wheel: Path) -> None:
+def test_the_wheel_brings_the_commands_and_says_that_it_is_typed(wheel: Path, contents: set[str]) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
-        assert "lun-train = lun.trainer:run" in archive.read(name).decode()
+        brought = archive.read(name).decode().splitlines()
+    assert {"lun-train = lun.cli.entry:train", "lun-sample = lun.sample.__main__:main"} <= set(brought)
+    assert {"ldm/py.typed", "lun/py.typed"} <= contents
 
 
 def test_importing_the_packages_takes_no_time_and_no_torch(repo_root: Path) -> None:
@@ -74,7 +76,9 @@ def test_importing_the_packages_takes_no_time_and_no_torch(repo_root: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_in_a_clean_environment_the_command_trains_the_demo(wheel: Path, tmp_path: Path) -> None:
+def test_in_a_clean_environment_the_commands_train_the_demo_draw_with_it_and_look_at_its_pictures(
+    wheel: Path, tmp_path: Path
+) -> None:
     place = tmp_path / "venv"
     venv.create(place, with_pip=True)
     install = [place / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps", wheel]
@@ -85,12 +89,17 @@ def test_in_a_clean_environment_the_command_trains_the_demo(wheel: Path, tmp_pat
     (tmp_path / "empty").mkdir()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def start(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [place / "bin/lun-train", *words]
+    def start(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [place / "bin" / name, *words]
         return subprocess.run(command, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
 
-    assert start("--version").stdout.startswith("lun 0.")
-    assert start("--help").stdout.startswith("usage: lun-train [-b YAML ...]")
-    trained = start("--base", "training-lightning", "emoji", "--max_steps", "2", "--accelerator", "cpu", "-t")
+    assert start("lun-train", "--version").stdout.startswith("lun 0.")
+    assert start("lun-train", "--help").stdout.startswith(f"usage: {place}/bin/lun-train [-b YAML ...]")
+    trained = start("lun-train", "--demo", "--max_steps", "2", "--accelerator", "cpu")
     assert trained.returncode == 0, trained.stderr
     assert (tmp_path / "empty/logs/latest/checkpoints/last.ckpt").is_file()
+    assert {path.name for path in (tmp_path / "empty").iterdir()} == {"logs"}
+    drawn = start("lun-sample", "logs/latest", "fox, red background", "--steps", "2", "-o", "fox")
+    assert drawn.returncode == 0 and list((tmp_path / "empty/fox").glob("*.png")), drawn.stderr
+    assert start("lun-convert", "--help").stdout.startswith(f"usage: {place}/bin/lun-convert IN OUT")
+    assert "168" in start("lun-inspect", "--base", "emoji").stdout

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -550,3 +551,14 @@ def test_no_file_speaks_of_how_or_where_it_was_written() -> None:
         place = path.relative_to(ROOT)
         found += [f"{place}:{number}: {line[:80]}" for number, line in enumerate(lines, 1) if ALIEN_WORDS.search(line)]
     assert found == []
+
+
+def test_every_command_is_installed_under_its_name() -> None:
+    """`python -m lun.posthoc_ema` is `lun-posthoc-ema` where a wheel was installed, and begins in the same function."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    beginnings = [name for name, path in MODULES.items() if path.name == "__main__.py"]
+    packages = {name.removesuffix(".__main__"): name for name in beginnings}
+    wanted = {re.sub(r"[._]", "-", package): f"{module}:main" for package, module in packages.items()}
+    assert scripts == {"lun-train": "lun.cli.entry:train", **wanted}
+    defined = {name: {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef)} for name in beginnings}
+    assert {name for name, functions in defined.items() if "main" not in functions} == set()

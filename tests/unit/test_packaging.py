@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -96,3 +97,41 @@ def test_every_package_that_a_preset_names_is_allowed_and_comes_with_the_project
     }
     extra = {Requirement(line).name for line in project["optional-dependencies"]["optim"]}
     assert set(OPTIMIZERS) <= extra, "scripts/setup.sh --extra optim brings every optimizer that a config may name"
+
+
+def test_every_extra_is_offered_where_a_person_looks(project: dict, repo_root: Path) -> None:
+    extras = project["optional-dependencies"].keys()
+    usage = (repo_root / "scripts/setup.sh").read_text().partition("environment:")[0]
+    assert extras <= set(re.findall(r"\w+", usage))
+    assert extras == rows_of_extras(repo_root).keys()
+    image = (repo_root / "docker/Dockerfile").read_text()
+    assert set(re.findall(r"--extra (\w+)", image)) == extras - {"test"}
+
+
+def rows_of_extras(repo_root: Path) -> dict[str, str]:
+    """{extra: the row of the table in docs/install.md}."""
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (repo_root / "docs/install.md").read_text(), re.MULTILINE)
+    return dict(rows)
+
+
+def with_those_below(path: Path) -> str:
+    """The text of a preset and of all that it extends."""
+    text = path.read_text()
+    below = (yaml.safe_load(text) or {}).get("extends", [])
+    return "\n".join([text, *(with_those_below(path.parent / f"{name}.yaml") for name in below)])
+
+
+def test_a_preset_that_needs_an_extra_is_named_beside_it(project: dict, repo_root: Path) -> None:
+    brings = {
+        Requirement(line).name: extra
+        for extra, lines in project["optional-dependencies"].items()
+        if extra != "test"
+        for line in lines
+    }
+    rows, needing = rows_of_extras(repo_root), 0
+    for path in sorted((repo_root / "configs/options").glob("*.yaml")):
+        for package in re.findall(r"(?:target|strategy): (\w+)", with_those_below(path)):
+            if extra := brings.get(package):
+                needing += 1
+                assert f"`{path.stem}`" in rows[extra], f"{path.stem} needs {package}, which {extra} brings"
+    assert needing >= 9

@@ -20,9 +20,18 @@ def fault_of(line: str) -> Fault:
     return caught.value
 
 
+@pytest.mark.parametrize(
+    "words, train", [("--demo", True), ("--demo --train false", False), ("--demo --base mine", True)]
+)
+def test_the_demo_is_its_config_below_those_that_are_named_and_trains(words, train):
+    asked = parse(words.split())
+    assert asked.base == ("configs/demo/emoji.yaml", *(["mine"] if "mine" in words else []))
+    assert asked.train is train
+
+
 def test_nothing_asks_for_the_usage():
     assert parse([]).help
-    assert "configs/demo/emoji.yaml" in usage()
+    assert "python main.py --demo" in usage()
 
 
 def test_the_first_command_line_found_in_use_is_understood():
@@ -242,6 +251,7 @@ def test_the_command_line_is_frozen():
         "--data_root",
         "--datadir_in_name",
         "--debug",
+        "--demo",
         "--doctor",
         "--family",
         "--fit",

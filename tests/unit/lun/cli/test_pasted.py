@@ -128,11 +128,18 @@ def test_the_words_come_back_from_every_line_that_is_printed_to_be_pasted(name, 
         (".venv/bin/python", "main.py", ".venv/bin/python main.py -t; .venv/bin/python -m lun.convert x"),
         ("python3", "../lun/main.py", "python3 ../lun/main.py -t; python3 -m lun.convert x"),
         ("/my venv/bin/python", "main.py", "'/my venv/bin/python' main.py -t; '/my venv/bin/python' -m lun.convert x"),
-        ("/usr/bin/python", "/usr/bin/lun-train", "lun-train -t; /usr/bin/python -m lun.convert x"),
+        ("/usr/bin/python", "/no path/bin/lun-train", "'/no path/bin/lun-train' -t; '/no path/bin/lun-convert' x"),
+        ("/usr/bin/python", "PATH/lun-sample", "lun-train -t; lun-convert x"),
+        ("/usr/bin/python", "lun-train.exe", "lun-train -t; lun-convert x"),
         ("pytest", "/usr/bin/pytest", "python main.py -t; python -m lun.convert x"),
     ],
 )
-def test_commands_name_the_program_as_it_was_started(started, script, line, monkeypatch):
+def test_commands_name_the_program_as_it_was_started(started, script, line, monkeypatch, tmp_path):
+    for name in ("lun-train", "lun-convert"):
+        (tmp_path / name).touch(mode=0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script = script.replace("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "orig_argv", [started, script])
     monkeypatch.setattr(sys, "argv", [script])
-    assert as_started("python main.py -t; python -m lun.convert x") == line
+    said = as_started("python main.py -t; python -m lun.convert x")
+    assert said == as_started(said) == line
