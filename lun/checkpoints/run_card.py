@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
 from lun.previews.samples import Sample, SampleRecord
 
+KINDS = {"lora": ("lora",), "textual-inversion": ("textual_inversion",), "vae": ("vae",)}
+"""The hub's tags for what ModelSpec calls the second half of an architecture."""
 TAGS = 30
 LARGEST_PICTURE = 20 << 20
 """Bytes of a sheet of samples that goes along."""
@@ -47,7 +50,9 @@ def _front(metadata: Mapping[str, str], bases: Sequence[str]) -> str:
     of_base = metadata.get("modelspec.license")
     known = f"; the base is published under: {_line(of_base)}" if of_base else ""
     lines = [f"# license: {FILL_IN} an id of the hub, such as creativeml-openrail-m or openrail++{known}"]
-    lines += ["library_name: diffusers", "pipeline_tag: text-to-image", "tags: [stable-diffusion, text-to-image]"]
+    kind = metadata.get("modelspec.architecture", "").partition("/")[2]
+    lines += ["library_name: diffusers", *([] if kind == "vae" else ["pipeline_tag: text-to-image"])]
+    lines.append(f"tags: {json.dumps(['stable-diffusion', *KINDS.get(kind, ())])}")
     if hub := [base for base in bases if HUB_ID.fullmatch(base) and "/" in base]:
         lines.append(f"base_model: {hub[0].partition('@')[0]}")
     return "---\n" + "\n".join(lines) + "\n---"

@@ -14,6 +14,7 @@ from ldm.files.weights_path import missing
 from ldm.shell import quoted
 
 EXPORTS = "exports"
+KIND = "modelspec.architecture"
 SAFE = ".safetensors"
 TELLING = {
     "ss_tag_frequency": "the tags of the pictures and how often each occurs",
@@ -44,14 +45,14 @@ class Publication:
         path = Path(given)
         if not path.exists():
             raise missing(path)
-        path = _newest_export(path) if (path / "configs").is_dir() else path
+        path, words = _newest_export(path) if (path / "configs").is_dir() else (path, [])
         if path.is_dir():
             files = _of_folder(path)
             return cls(path, files, files.get(PAGE))
         if path.suffix != SAFE:
             raise _unsafe(path)
         safetensors_header(path)
-        files = {path.name: path} | {one.name: one for one in _beside(path)}
+        files = {one.name: one for one in (path, *_beside(path), *words)}
         card = path.with_suffix(".md")
         return cls(path, files | {PAGE: card}, card) if card.is_file() else cls(path, files, None)
 
@@ -76,14 +77,17 @@ class Publication:
             yield f"the weights' metadata tell {', '.join(TELLING[key] for key in sorted(told))}"
 
 
-def _newest_export(run: Path) -> Path:
+def _newest_export(run: Path) -> tuple[Path, list[Path]]:
+    """With the embeddings that were exported beside it, as `NAME-WORD.safetensors`."""
     folder = run / EXPORTS
     found = [one for one in folder.iterdir() if _is_export(one)] if folder.is_dir() else []
     if not found:
         out = f"{run.resolve().name}{SAFE}"
         fix = f"python -m lun.convert {quoted(run, out)} --to ldm --dtype fp16\nthen give {quoted(out)} for the run"
         raise Fault("MOD01", f"{run} has exported no weights", why=f"nothing lies in {folder}", fix=fix)
-    return max(found, key=lambda one: (one.stat().st_mtime, one.name))
+    words = [one for one in found if one.is_file() and str(_metadata(one).get(KIND)).endswith("/textual-inversion")]
+    newest = max([one for one in found if one not in words] or words, key=lambda one: (one.stat().st_mtime, one.name))
+    return newest, [one for one in words if one.stem.startswith(f"{newest.stem}-")]
 
 
 def _is_export(path: Path) -> bool:

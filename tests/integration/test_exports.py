@@ -16,6 +16,7 @@ from ldm.keys.averaged import averaged_name, choose_weights
 from ldm.keys.split_checkpoint import FIRST_STAGE, UNET
 from lun.callbacks import export as exporting
 from lun.convert.command import run as convert
+from lun.publish.command import run as publish
 
 OVERLAY = str(Path(__file__).parents[2] / "configs" / "options" / "export.yaml")
 EVERY_2 = "lightning.callbacks.export.params.every_n_train_steps=2"
@@ -61,6 +62,8 @@ def test_a_run_writes_files_that_are_those_of_the_command(
     card, its = (tmp_path / "x.md").read_text(), (run / "exports" / f"{run.name}-000003.md").read_text()
     assert card.split("\n<!--")[0] == its.replace(f"{run.name}-000003.png", "x.png").split("\n<!--")[0]
     assert "- a cat (seed 42, step 3)" in card and "![samples](x.png)" in card and "11 examples" in card
+    assert publish([str(run), "org/name", "--dry-run"]) == 0
+    assert f"file     {run.name}-000003.safetensors" in capsys.readouterr().out
     sheet = (run / "images/samples/samples_ema_r-0_gs-000003_e-000000.png").read_bytes()
     assert (tmp_path / "x.png").read_bytes() == sheet
 

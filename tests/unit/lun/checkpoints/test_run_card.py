@@ -75,6 +75,21 @@ def test_its_licence_waits_until_a_person_has_written_one(run: Path) -> None:
     assert not says_no_licence(page) and yaml.safe_load(page.read_text().split("---")[1])["license"] == "openrail++"
 
 
+@pytest.mark.parametrize(
+    ("kind", "tags", "draws"),
+    [
+        ("", [], True),
+        ("/lora", ["lora"], True),
+        ("/textual-inversion", ["textual_inversion"], True),
+        ("/vae", ["vae"], False),
+    ],
+)
+def test_the_hub_is_told_what_kind_of_weights_they_are(run: Path, kind: str, tags: list[str], draws: bool) -> None:
+    text = run_card(run, {"modelspec.architecture": f"stable-diffusion-v1{kind}"}).text
+    front = yaml.safe_load(text.split("---")[1])
+    assert front["tags"] == ["stable-diffusion", *tags] and ("pipeline_tag" in front) is draws
+
+
 def test_it_tells_no_path_of_the_machine(run: Path) -> None:
     text = run_card(run, METADATA).text
     assert "/home" not in text and "person" not in text and str(run) not in text

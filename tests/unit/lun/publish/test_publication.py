@@ -1,6 +1,7 @@
 """What goes to the hub is what was exported, and what lies beside it for others to read."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,21 @@ def test_of_a_run_its_newest_export_goes(exported: Callable[..., Path], tmp_path
     newest = exported("exports/run-000004.safetensors")
     (tmp_path / "exports/.run-000006.safetensors").write_text("half")
     assert Publication.of(str(tmp_path)).source == newest
+
+
+def test_of_a_run_the_words_that_were_exported_with_the_adapters_go_along(
+    exported: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "configs").mkdir()
+    newest = exported("exports/run-000004.safetensors")
+    for name in ("run-000004-cat", "run-000002-cat"):
+        said = {"modelspec.architecture": "stable-diffusion-v1/textual-inversion"}
+        save_file({"emb_params": torch.zeros(1, 2)}, newest.with_name(f"{name}.safetensors"), said)
+    exported("exports/run-000003.safetensors")
+    os.utime(newest, (2**31, 2**31))
+    found = Publication.of(str(tmp_path))
+    names = ["README.md", "run-000004-cat.safetensors", "run-000004.png", "run-000004.safetensors"]
+    assert found.source == newest and sorted(found.files) == names
 
 
 def test_of_a_folder_what_its_export_wrote_goes_and_a_page_of_ones_own(tmp_path: Path) -> None:
