@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from string import Template
@@ -26,17 +26,18 @@ class Command:
     others: list[str] = field(default_factory=list)
 
 
-def command_in(text: str, known: Callable[[str], bool]) -> Command | None:
-    """The first command that starts a script which is known; variables that are set above it are put in.
+def command_in(text: str, scripts: re.Pattern[str]) -> Command | None:
+    """The first command that starts one of these scripts; variables that are set above it are put in.
 
     Raises `Fault` CFG02 where quotes are left open.
     """
     for words in _lines(text):
-        place = next((at for at, word in enumerate(words) if known(PurePath(word.replace("\\", "/")).name)), None)
+        names = [PurePath(word.replace("\\", "/")).name for word in words]
+        place = next((at for at, name in enumerate(names) if scripts.fullmatch(name)), None)
         if place is not None:
             options, others = options_of(words[place + 1 :])
             launcher, _ = options_of(words[:place])
-            return Command(PurePath(words[place].replace("\\", "/")).name, options, launcher, others)
+            return Command(names[place], options, launcher, others)
     return None
 
 

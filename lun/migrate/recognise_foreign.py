@@ -12,7 +12,7 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
-from lun.migrate import ai_toolkit, kohya, kohya_run, onetrainer, simpletuner
+from lun.migrate import ai_toolkit, diffusers_run, kohya, kohya_run, onetrainer, simpletuner
 from lun.migrate.command_lines import Command, command_in
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
@@ -20,9 +20,14 @@ from lun.other_trainers.counterparts import ProgramTable
 from lun.other_trainers.kohya_table import KOHYA
 
 KNOWN = (
-    "kohya's command line, training TOML and dataset TOML, OneTrainer's concepts JSON, SimpleTuner's"
-    " multidatabackend JSON, ai-toolkit's YAML"
+    "commands of kohya's and diffusers' scripts, kohya's training TOML and dataset TOML, OneTrainer's concepts JSON,"
+    " SimpleTuner's multidatabackend JSON, ai-toolkit's YAML"
 )
+_COMMANDS = (
+    ("diffusers", diffusers_run.SCRIPT, diffusers_run.read),
+    ("kohya", kohya_run.SCRIPT, kohya_run.read),
+)
+"""(program, names of its scripts, reader of their options); the first whose script is started is meant."""
 _STRUCTURED = (".toml", ".json", ".yaml", ".yml")
 _SETS_ALONE = ProgramTable("", "", {})
 
@@ -63,10 +68,13 @@ def _by_form(content: Any, path: Path) -> tuple[str, Draft]:
 
 
 def _by_script(text: str, beside: Path, where: str) -> tuple[str, Draft]:
-    command = command_in(text, lambda name: kohya_run.SCRIPT.fullmatch(name) is not None)
-    if command is None:
-        raise _unknown(where, "no script of theirs is started in it")
-    return "kohya", _with_launcher(command, kohya_run.read(command.options, command.script, beside))
+    for program, script, read in _COMMANDS:
+        command = command_in(text, script)
+        if command is not None:
+            if precision := command.launcher.pop("mixed_precision", None):
+                command.options.setdefault("mixed_precision", precision)
+            return program, _with_launcher(command, read(command.options, command.script, beside))
+    raise _unknown(where, "no script of theirs is started in it")
 
 
 def _with_launcher(command: Command, draft: Draft) -> Draft:

@@ -81,6 +81,15 @@ KEEP = setting(f"{CALLBACKS}.periodic_checkpoint.params.save_top_k", "3")
 SAMPLE = setting(f"{CALLBACKS}.image_logger.params.batch_frequency", "500")
 PROMPT = setting(f"{CALLBACKS}.image_logger.params.prompts", "a fox, [sitting]", listed)
 UNCONDITIONAL = setting("model.params.ucg_rate", "0.1")
+INTERPOLATION = Counterpart(
+    (f"{TRAIN}.interpolation={{}}",),
+    reads=among({"cubic": "bicubic"}),
+    example="lanczos",
+    choices={
+        name: Counterpart(kind="none", say="bicubic, bilinear and lanczos are known")
+        for name in ("area", "nearest", "nearest-exact", "box", "hamming")
+    },
+)
 FLIP = Counterpart((f"{TRAIN}.flip_p=0.5",))
 RANDOM_CROP = Counterpart((f"{TRAIN}.crop=random",))
 SHUFFLE = captions('split_tags: ",", shuffle_tag_p: 1.0')

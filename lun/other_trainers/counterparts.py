@@ -64,14 +64,23 @@ class Counterpart:
 
 @dataclass(frozen=True)
 class ProgramTable:
-    """The settings of one program: `program` as people call it, `rows` by name, `about` the page's words on it.
+    """The settings of one program.
 
-    Rows of one Counterpart stand together on the page.
+    program  as people call it
+    about    the page's words on it
+    rows     by name; those of one Counterpart stand together on the page
+    options  whether names are options of a command line, with two dashes, but for those in `keys`
     """
 
     program: str
     about: str
     rows: Mapping[str, Counterpart]
+    options: bool = True
+    keys: tuple[str, ...] = ()
+
+    def shown(self, name: str) -> str:
+        """A name as it is written there."""
+        return f"--{name}" if self.options and name not in self.keys else name
 
 
 def rows(*given: tuple[str, Counterpart]) -> dict[str, Counterpart]:

@@ -53,10 +53,13 @@ _DATA = rows(
     ("resolution", a.SIZE),
     (
         "center_crop",
-        idle("nothing to say: the centre is what is cut; without it there at a drawn place, here `crop=random`"),
+        idle(
+            "nothing to say: the centre is what is cut; cut at a drawn place, as there without it, by"
+            " `data.params.train.params.crop=random`"
+        ),
     ),
     ("random_flip", a.FLIP),
-    ("image_interpolation_mode", none("pictures are reduced by area, and enlarged by Lanczos", "bilinear")),
+    ("image_interpolation_mode", a.INTERPOLATION),
     ("proportion_empty_prompts", a.UNCONDITIONAL),
     ("dataloader_num_workers", a.WORKERS),
     ("pre_compute_text_embeddings", told(a.CACHE, "texts are kept as well, where their encoder does not train")),
@@ -160,6 +163,7 @@ _OUTPUT = rows(
 
 DIFFUSERS = ProgramTable(
     "diffusers' example scripts",
-    "",
+    "`train_text_to_image.py`, `train_dreambooth.py`, with `_lora`, `_sdxl` and both. `accelerate launch` has no part\n"
+    "in it: `--devices 2`. A folder that `from_pretrained` reads is written by `python -m lun.convert`.",
     {**_MODEL, **_DATA, **_STEPS, **_OBJECTIVE, **_MACHINE, **_OUTPUT},
 )

@@ -29,7 +29,7 @@ DATA_ROWS = rows(
     ("is_reg", elsewhere(f"a set of `kind: class`: {_SETS}")),
     ("in_json metadata_file", elsewhere("read where it lies with the pictures: `--data_root DIR`", "meta_cap.json")),
     ("dataset_config config_file", elsewhere("`python -m lun.migrate FILE -o DIR` writes it as YAML", "a.toml")),
-    ("output_config", idle("`--print-config` shows what results")),
+    ("output_config", idle("nothing to say: --print-config shows what results")),
     ("dataset_repeats num_repeats", elsewhere(f"folders `10_name`, or `repeats` of a set: {_SETS}", "10")),
     ("class_tokens", setting(f"{TRAIN}.default_caption", "sks cat")),
     ("resolution", a.SIZE),
@@ -110,7 +110,7 @@ DATA_ROWS = rows(
         ),
     ),
     ("validation_seed", idle("nothing to say: a picture is in its part by its name")),
-    ("resize_interpolation", none("pictures are reduced by area, and enlarged by Lanczos", "area")),
+    ("resize_interpolation", a.INTERPOLATION),
     ("dataset_class", none("`data.params.train.target`, a class of one's own", "my.Dataset")),
     ("debug_dataset", idle("`python -m lun.inspect`")),
 )

@@ -25,7 +25,7 @@ _HUBER = "loss: {target: ldm.diffusion.loss.Huber, params: {delta: {}}}"
 
 _MODEL = rows(
     ("pretrained_model_name_or_path", a.FROM),
-    ("v2", Counterpart(say="--base sd21-base in the place of sd15; with --v_parameterization sd21-v")),
+    ("v2", Counterpart(say="`--base sd21-base`; where it predicts v, `--base sd21-v`")),
     ("v_parameterization", a.V),
     ("vae", a.VAE),
     ("tokenizer_cache_dir", idle("nothing to say: the vocabulary comes with the program")),
@@ -199,7 +199,7 @@ _OUTPUT = rows(
         none("how many are kept: `lightning.callbacks.periodic_checkpoint.params.save_top_k=3`", "2000"),
     ),
     ("save_state save_state_on_train_end", idle("nothing to say: all that a resume needs is always saved")),
-    ("resume", none("`--resume RUN -t` goes on with a run of one's own; states of others are not read", "state")),
+    ("resume", none("`-r -t` goes on with a run of one's own; states of others are not read", "state")),
     ("skip_until_initial_step initial_step initial_epoch", none("a resumed run knows its place in the data", "100")),
     ("save_precision", a.EXPORT),
     (
@@ -223,7 +223,7 @@ _OUTPUT = rows(
         "sample_prompts",
         replace(
             setting(f"{CALLBACKS}.image_logger.params.prompts", "prompts.txt"),
-            say="its file as it is; a prompt may say `--ss euler`",
+            say="its file as it is, with lines such as `A PROMPT --ss euler`",
         ),
     ),
     ("sample_sampler", elsewhere("of each prompt: `A PROMPT --ss euler`", "ddim")),
@@ -241,6 +241,11 @@ _OUTPUT = rows(
 
 KOHYA = ProgramTable(
     "kohya's sd-scripts",
-    "",
+    "`sdxl_train.py`, `sd3_train.py` and their kin are the models: `--base sdxl`, `--base sd3-medium`,\n"
+    "`--base sd35-medium`, `--base sd35-large`; `train_textual_inversion.py` is `--base sd15 ti`\n"
+    "([embeddings](embeddings.md)). Not there: ControlNet, Flux. What a command leaves out has kohya's value in the\n"
+    "file that is written, where another is usual here: no average of weights, no dropped captions, 1600 steps, a\n"
+    "rate of 2e-6.",
     {**_MODEL, **DATA_ROWS, **_STEPS, **_OBJECTIVE, **_MACHINE, **_NETWORK, **_OUTPUT},
+    keys=("image_dir", "is_reg", "metadata_file", "num_repeats", "class_tokens", "batch_size"),
 )

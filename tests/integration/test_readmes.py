@@ -1,6 +1,7 @@
 """What pages say besides commands: options of other trainers, links, examples of code."""
 
 import re
+import runpy
 import shlex
 import sys
 import types
@@ -14,6 +15,7 @@ from support.pages import PAGES, ROOT, unquoted
 from ldm.diffusion.draws import Draws
 from lun.cli import parser
 from lun.data.keyed import Keyed
+from lun.other_trainers.programs import OTHERS
 from lun.trainer import run
 
 
@@ -35,6 +37,10 @@ def test_the_options_of_other_trainers_have_the_counterparts_that_are_shown(
     for span in shown:
         assert not unquoted(span), f"{span}: a shell would take {unquoted(span)} for something else"
         parser.parse(shlex.split(span))
+    made = runpy.run_path(str(ROOT / "scripts/make_migration.py"))
+    rows = [row for other in OTHERS.values() for row in (other, *other.choices.values())]
+    answers = {span for row in rows for span in made["spans"](row)}  # tried where they are given as answers
+    shown = list(dict.fromkeys(span for span in shown if span not in answers))
     plain = [span for span in shown if not span.startswith(("--base", "-r", "--data_root"))]
     commands = [shlex.split(span) for span in shown if span.startswith("--base")]
     commands += [["--base", "sd15", "buckets", "min-snr", *(word for span in plain for word in shlex.split(span))]]

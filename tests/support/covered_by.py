@@ -198,6 +198,7 @@ COVERED_BY = {
     "lun.migrate.simpletuner": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.base_model": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.by_table": "tests/unit/lun/migrate/test_migrate_command.py",
+    "lun.migrate.diffusers_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.draft": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.kohya_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.other_trainers.answers": "tests/unit/lun/cli/test_other_names.py",

@@ -149,6 +149,29 @@ def test_kohyas_training_toml_is_read_with_the_data_sets_that_it_names(tmp_path)
     assert "# masked_loss: masks lie" in text and "ten times as much" in " ".join(text.replace("#", "").split())
 
 
+def test_diffusers_command_becomes_a_configuration(tmp_path, capsys):
+    found = whole("diffusers-dreambooth.sh", tmp_path)
+    assert found["extends"] == ["sdxl", "lora", "min-snr", "fp16"]
+    params = found["model"]["params"]
+    rules = params["adapter_config"]["params"]["rules"]
+    assert rules["attention"]["kind"]["params"] == {"rank": 8, "alpha": 8, "dropout": 0}
+    assert params["training_config"]["params"]["rules"]["text"]["lr"] == "0.05x"
+    assert params["optimizer_config"]["params"]["weight_decay"] == 1e-4  # there where nothing is said
+    dog, of_class = found["data"]["params"]["train"]["sets"].values()
+    assert dog["params"]["default_caption"] == "a photo of sks dog" and dog["params"]["crop"] == "random"
+    assert (of_class["kind"], of_class["weight"], of_class["loss_weight"]) == ("class", 1, 0.8)
+    assert found["lightning"]["callbacks"]["image_logger"]["params"]["prompts"] == ["a sks dog, in a bucket"]
+    assert found["lightning"]["trainer"] == {
+        "max_steps": 500,
+        "max_epochs": None,
+        "accumulate_grad_batches": 4,
+        "devices": 2,
+    }
+    said = "".join(capsys.readouterr())
+    assert "push_to_hub: nothing is uploaded" in said
+    assert "unknown, and not read: made_up" in said
+
+
 def test_a_command_may_be_given_as_a_word(tmp_path):
     line = "python train_db.py --pretrained_model_name_or_path a.ckpt --train_data_dir x --learning_rate=2e-6"
     assert run([line, "-o", str(tmp_path)]) == 0
@@ -157,7 +180,7 @@ def test_a_command_may_be_given_as_a_word(tmp_path):
     assert found["lightning"]["trainer"]["max_steps"] == 1600  # there where nothing is said
 
 
-@pytest.mark.parametrize("name", ["kohya.sh", "kohya-run.toml"])
+@pytest.mark.parametrize("name", ["kohya.sh", "kohya-run.toml", "diffusers-dreambooth.sh"])
 def test_a_whole_configuration_passes_the_check(name, tmp_path, capsys, monkeypatch):
     bitsandbytes_stub.install(monkeypatch)
     whole(name, tmp_path)
@@ -177,7 +200,7 @@ def tiny_networks(folder: Path) -> Path:
     return folder / "tiny.yaml"
 
 
-TRAINED = ["kohya-lora.sh"]
+TRAINED = ["kohya-lora.sh", "diffusers.sh"]
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -207,6 +230,7 @@ def test_what_is_written_trains(name, tmp_path, capsys, monkeypatch):
         ("a.toml", "made_up = 3", "CFG02", "is nothing that is known"),
         ("a.sh", "accelerate launch unheard_of.py --x 1", "CFG02", "no script of theirs is started"),
         ("a.sh", "python flux_train.py --x 1", "CFG03", "trains what is not trained here"),
+        ("a.sh", "python train_dreambooth_flux.py --x 1", "CFG03", "trains what is not trained here"),
         ("a.sh", "python train_network.py --config_file nowhere.toml", "CFG01", "file not found: nowhere.toml"),
         ("a.sh", "python train_network.py --network_module networks.oft", "CFG03", "no adapters of networks.oft"),
         ("a.json", '[{"path": "x", "balancing": "many"}]', "CFG02", "0.balancing is no number: 'many'"),
