@@ -22,6 +22,7 @@ from lun.new.commented_yaml import Line, commented
 from lun.new.questions import ACCELERATOR, LENGTH, answered
 from lun.plan.fixed_memory import GIB
 from lun.plan.memory_room import Room
+from lun.program import as_started
 from lun.run.settings import read_settings
 from lun.strategies.execution import device_of
 
@@ -36,7 +37,7 @@ SQUARE = 1.1
 """Ratio of sides up to which a picture counts as a square."""
 COMMENTS: Mapping[str, str] = {
     LENGTH[0]: "steps; to train longer: a larger number, and --resume -t",
-    LENGTH[1]: "times through all pictures; -1: as many as the steps come to",
+    LENGTH[1]: "times through all pictures",
     ACCELERATOR: "delete this line to train on a card",
     BATCH: "images at a time",
     "lightning.trainer.accumulate_grad_batches": "times so many make a step",
@@ -97,10 +98,11 @@ def as_text(arguments: Arguments, count: int, file: Path) -> str:
     settings[root] = Line(str(Path(_only_root(arguments)).absolute()), COMMENTS[root])
     for override in arguments.overrides:
         path, _, text = override.partition("=")
-        settings[path] = Line(parse_value(text, "command line").plain(), COMMENTS.get(path, ""))
+        value = parse_value(text, "command line").plain()
+        settings[path] = Line(value, "the line beside it says how long" if value == -1 else COMMENTS.get(path, ""))
     head = [
         f"{', '.join(arguments.base)} on {count:,} images" + (f", for {arguments.fit:g} GiB" if arguments.fit else ""),
-        f"plan: python main.py --base {quoted(str(file))}        train: the same with -t",
+        as_started(f"plan: python main.py --base {quoted(str(file))}        train: the same with -t"),
         "Every setting: configs/KEYS.md; what all of it comes to: --print-config. Without bfloat16: fp16 for bf16.",
     ]
     return commented(head, settings)

@@ -70,6 +70,7 @@ def probe(session: Session) -> int:
         free = shutil.disk_usage(folder).free
         found = _rehearsed(session, settings, folder)
     if isinstance(found, int):
+        log.info("stopped  before all was measured; nothing of it stays")
         return found
     for line in told(found, session, free):
         log.info("%s", line)
@@ -106,8 +107,9 @@ def in_small(settings: Settings) -> Settings:
     trainer |= {"limit_val_batches": 1, "num_sanity_val_steps": 0}
     callbacks = {name: _callback(recipe) for name, recipe in settings.lightning("callbacks").items()}
     model, data = dict(config["model"]), dict(config["data"])
-    model["params"] = {**(model.get("params") or {}), "scheduler_config": None}
-    data["params"] = {**(data.get("params") or {}), "cache": None}
+    for section, setting in ((model, "scheduler_config"), (data, "cache")):
+        params = section.get("params") or {}
+        section["params"] = {**params, **({setting: None} if setting in params else {})}
     lightning |= {"trainer": trainer, "callbacks": callbacks, "logger": {}}
     return settings.with_config(model=model, data=data, lightning=lightning)
 
