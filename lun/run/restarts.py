@@ -32,6 +32,8 @@ def going_on(arguments: Arguments, words: list[str]) -> Arguments:
         return Arguments(resume=str(run.path), **kept)  # the run keeps all that its configuration came from
     if arguments.resume:
         raise _nothing_of_this_job(job.name, newest)
+    if run is None and (other := begun_by(job, Path(arguments.logdir))):
+        log.info("note: %s began %s by another command line; this one begins a run of its own", job.name, other.path)
     return arguments
 
 

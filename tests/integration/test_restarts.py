@@ -86,14 +86,18 @@ def test_a_job_that_is_queued_again_before_it_has_saved_begins_and_leaves_the_ne
 
 
 def test_another_command_line_of_the_same_job_begins_a_run_of_its_own(
-    lun: Lun, job: Callable[..., None], tmp_path: Path
+    lun: Lun, job: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in a batch script that trains one run after another."""
+    """As in a batch script that trains one run after another; that it begins is said."""
     for start in (0, 1):
         job("77", start)
         for name in ("a", "b"):
             assert lun("-t", "lightning.trainer.max_steps=1", "--name", name) == 0
     assert [path.name[-1] for path in runs(tmp_path / "logs")] == ["a", "b"]
+    job("77", 2)
+    capsys.readouterr()
+    assert lun("-t", "lightning.trainer.max_steps=2", "--name", "c") == 0
+    assert f"note: slurm 77 began {runs(tmp_path / 'logs')[1]} by another command line" in capsys.readouterr().out
 
 
 def test_a_job_that_a_person_names_goes_on_with_its_run_and_another_begins_one(
