@@ -47,6 +47,7 @@ SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or
     "emoji-lora": ["--check"],
     "lun.publish": ["--dry-run"],
     "lun.board": ["--once"],  # else it serves until somebody stops it
+    "lun.sweep": ["--slurm"],  # else it trains each run
     "emoji-ti": ["--check"],
     "masks.yaml": ["--check"],  # DIR has none
     "xl-16-channels": ["--check"],  # another model's first stage would be fetched

@@ -181,6 +181,13 @@ COVERED_BY = {
         ),
         "tests/integration/test_compare.py",
     ),
+    **dict.fromkeys(
+        (
+            *("lun.sweep.arguments", "lun.sweep.array_script", "lun.sweep.results_table"),
+            "lun.sweep.sweep_folder",
+        ),
+        "tests/unit/lun/sweep/test_command.py",
+    ),
     "lun.loop.contract": "tests/unit/lun/loop/test_boundary.py",
     "lun.loop.deadline": "tests/unit/lun/callbacks/test_stops.py",
     "lun.measure.measuring": "tests/unit/lun/measure/test_command.py",

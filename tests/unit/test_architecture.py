@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the top down: a module may import what stands on a later line, and its own group; never a neighbour on its line.
 LAYERS: list[list[str]] = [
     ["main"],
-    ["lun.compare"],
+    ["lun.compare", "lun.sweep"],
     [
         "lun.trainer",
         "lun.convert",
@@ -117,6 +117,7 @@ LIGHT = [
     "lun.board.command",
     "lun.publish.command",
     "lun.compare.command",
+    "lun.sweep.command",
     "lun.report.run_page",
 ]
 

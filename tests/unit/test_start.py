@@ -50,6 +50,7 @@ MISSING = {
     ("-m", "lun.measure.command", "no-such-folder", "lun", "--clip", "lun"): 3,
     ("-m", "lun.measure.command", "docs/img", "no-such-folder", "--clip", "lun"): 3,
     ("-m", "lun.compare.command", "no-such-run"): 4,
+    ("-m", "lun.sweep.command", "--queue", "no-such-file"): 2,
     ("-m", "lun.run.caches_alone", "-b", "sd15", "--data_root", "no-such-folder"): 3,
 }
 """What names a file or folder that is not there, and the exit code."""
@@ -61,7 +62,7 @@ UNUSED = (
     *("datasets", "aiohttp", "IPython", "diffusers.pipelines.stable_diffusion", "transformers.pipelines"),
     *("lightning.pytorch.demos", "lightning.pytorch.cli", "torch._inductor.compile_fx", "torch.onnx.utils"),
     *("lun.convert", "lun.sample", "lun.inspect", "lun.pack", "lun.migrate", "lun.posthoc_ema", "lun.doctor"),
-    *("lun.board", "lun.compare", "lun.publish", "werkzeug"),
+    *("lun.board", "lun.compare", "lun.publish", "lun.sweep", "werkzeug"),
 )
 """What no plan needs, and no step of a run that names none of it."""
 CHILD = """

@@ -1,0 +1,138 @@
+"""Which runs a sweep consists of: the product of the values on its command line, or the lines of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+from ldm.errors import Fault
+from ldm.plain import read_plain_text
+from lun.cli.arguments import Arguments
+from lun.cli.parser import parse
+from lun.sweep.arguments import NAME
+
+OWN_PLACE = {"resume": "--resume", "name": "--name", "postfix": "--postfix"}
+"""What says where a run goes, which is the sweep's to say."""
+INFORMATION = ("check", "doctor", "print_config", "list_presets", "help", "version")
+PROGRAM = re.compile(r"(?:\S*/)?(?:main\.py|lun-train)")
+MOST = 1000
+OPEN, CLOSED = "[{(", "]})"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: the words for `main.py` without `-t`, and the values that set it apart from others.
+
+    where   the line that it is written at, for messages
+    """
+
+    words: tuple[str, ...]
+    values: Mapping[str, str] = field(default_factory=dict, compare=False)
+    where: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        """Its folder: the values as far as a name may be long, and a digest of its words."""
+        said = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in self.values.items())
+        digest = hashlib.sha256("\0".join(self.words).encode()).hexdigest()[:8]
+        return "-".join(part for part in (re.sub(r"[^\w.,=+-]+", "_", said)[:80], digest) if part)
+
+
+def product_of(words: Sequence[str]) -> list[Trial]:
+    """A trial for each combination of values. Raises `Fault` CLI02 or CLI03 for words that `main.py` does not take."""
+    overrides = set(_checked(words, "").overrides)
+    axes = {
+        place: (word.partition("=")[0], values)
+        for place, word in enumerate(words)
+        if word in overrides and "=" in word and len(values := split_values(word.partition("=")[2])) > 1
+    }
+    if not axes:
+        fix = "model.base_learning_rate=1e-5,3e-5"
+        raise Fault("CLI03", "no setting has several values", where=NAME, fix=fix)
+    trials = []
+    for chosen in product(*(values for _, values in axes.values())):
+        picked = dict(zip(axes, chosen, strict=True))
+        own = [f"{axes[at][0]}={picked[at]}" if at in picked else word for at, word in enumerate(words)]
+        trials.append(Trial(tuple(own), {axes[at][0]: value for at, value in picked.items()}))
+    return _unlike(trials)
+
+
+def queue_of(path: Path) -> list[Trial]:
+    """A trial for each line of a file. Raises `Fault` CFG01 where it cannot be read, CLI02 or CLI03 with the line."""
+    try:
+        text = read_plain_text(path)
+    except (OSError, ValueError) as error:
+        raise Fault("CFG01", f"the queue {path} cannot be read", where="--queue", why=str(error)) from error
+    trials = [trial for number, line in enumerate(text.splitlines(), 1) for trial in _of_line(line, f"{path}:{number}")]
+    if not trials:
+        raise Fault("CLI03", f"{path} holds no command line", where="--queue", fix="python main.py --base ... -t")
+    return _unlike(trials)
+
+
+def split_values(text: str) -> list[str]:
+    """The values of a setting, apart by commas outside of brackets and quotes: `1e-5,3e-5` or `[1,2],[3,4]`."""
+    values, depth, quote = [""], 0, ""
+    for letter in text:
+        quote = "" if letter == quote else quote or (letter if letter in "\"'" else "")
+        depth += 0 if quote else (letter in OPEN) - (letter in CLOSED)
+        if letter == "," and depth == 0 and not quote:
+            values.append("")
+        else:
+            values[-1] += letter
+    values = [value.strip() for value in values]
+    return values if all(values) else [text]
+
+
+def _of_line(line: str, where: str) -> Iterator[Trial]:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        raise Fault("CLI03", f"{line.strip()} is no command line", where=where, why=str(error)) from error
+    if not words:
+        return
+    program = next((at for at, word in enumerate(words[:2]) if PROGRAM.fullmatch(word)), None)
+    if program is None and not words[0].startswith("-"):
+        what = f"a queue runs main.py alone, not {words[0]}"
+        raise Fault("CLI03", what, where=where, fix="python main.py --base ... -t")
+    words = words[0 if program is None else program + 1 :]
+    _checked(words, where)
+    words = [word for word in words if word not in ("-t", "--train")]
+    yield Trial(tuple(words), {"line": where.rpartition(":")[2]}, where)
+
+
+def _checked(words: Sequence[str], where: str) -> Arguments:
+    try:
+        asked = parse(words)
+    except Fault as fault:
+        fault.where = where or fault.where
+        raise
+    for name, flag in OWN_PLACE.items():
+        if getattr(asked, name):
+            what = f"{flag} has no effect: a sweep says itself where each run goes and what is resumed"
+            raise Fault("CLI03", what, where=where or flag, fix="leave it out; -o DIR says where all of them go")
+    if asked.logdir != "logs":
+        raise Fault("CLI03", "--logdir has no effect in a sweep", where=where or "--logdir", fix="-o DIR")
+    if asked.time_limit is not None:
+        why = "a run that its limit stops would stop all that follow"
+        raise Fault("CLI03", "--time-limit is of one run", where=where or "--time-limit", why=why, fix="leave it out")
+    if told := next((name for name in INFORMATION if getattr(asked, name)), None):
+        what = f"--{told.replace('_', '-')} trains nothing"
+        raise Fault("CLI03", what, where=where or NAME, fix="leave it out, or give it to main.py")
+    return asked
+
+
+def _unlike(trials: list[Trial]) -> list[Trial]:
+    if len(trials) > MOST:
+        raise Fault("CLI03", f"these are {len(trials):,} runs, more than {MOST:,}", fix="fewer values")
+    seen: dict[Trial, Trial] = {}
+    for trial in trials:
+        if trial in seen:
+            what = f"two runs are the same: {shlex.join(trial.words)}"
+            raise Fault("CLI03", what, where=trial.where, fix="leave one of them out")
+        seen[trial] = trial
+    return trials
