@@ -21,10 +21,11 @@ python -m lun.migrate train.sh -o mine
 ```
 
 `train.sh` stands for a script or text file with a command of kohya's or diffusers' scripts (a command may also be given
-itself, in quotes), for kohya's training TOML, or for a [file of data sets](datasets.md#from-another-trainer). It writes
-`mine/run.yaml` and says which command trains it. Nothing in the file is run; files that it names (`--dataset_config`,
-`--config_file`) are read along. What differs in meaning stands as a comment above its key; what has no equal, what
-needs nothing here and what is unknown is listed at the end.
+itself, in quotes), for kohya's training TOML, YAML files of translunar-diffusion, or for a
+[file of data sets](datasets.md#from-another-trainer). It writes `mine/run.yaml` and says which command trains it.
+Nothing in the file is run; files that it names (`--dataset_config`, `--config_file`) are read along. What differs in
+meaning stands as a comment above its key; what has no equal, what needs nothing here and what is unknown is listed at
+the end.
 
 Below is what each setting is called here. The right column is put behind a command such as this one:
 
@@ -39,7 +40,9 @@ keys: [configs/KEYS.md](../configs/KEYS.md).
 TAIL = """\
 ## translunar-diffusion and InvokeAI's trainer
 
-Configs and runs of 2022 work as they are; each translation is logged once at the start. What differs by default:
+Configs and runs of 2022 work as they are; each translation is logged once at the start. In one file and in today's
+spelling they are written by `python -m lun.migrate` with all of their files: `lightning.yaml txt2img.yaml data.yaml -o
+mine`. What differs by default:
 
 | There | Here |
 |---|---|

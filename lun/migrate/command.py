@@ -14,6 +14,7 @@ from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
 from lun.console import log as console
 from lun.console.ending import reported
+from lun.migrate import translunar
 from lun.migrate.draft import UNKNOWN, Draft
 from lun.migrate.recognise_foreign import KNOWN, read_foreign
 
@@ -32,17 +33,21 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         prog="python -m lun.migrate", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", metavar="WHAT", help="a file, or a command line in quotes; nothing in it is run")
+    what = (
+        "a file, or a command line in quotes; nothing in it is run; several files of translunar are one configuration"
+    )
+    parser.add_argument("what", metavar="WHAT", nargs="+", help=what)
     parser.add_argument("-o", "--output", metavar="DIR", default="migrated", help="where to write: a folder, or X.yaml")
     return parser.parse_args(words)
 
 
 def _migrate(asked: argparse.Namespace) -> int:
     console.configure(None)
-    source, draft = read_foreign(asked.what)
+    (first, *others) = asked.what
+    source, draft = ("translunar-diffusion", translunar.read(asked.what)) if others else read_foreign(first)
     out = Path(asked.output)
     if out.suffix not in (".yaml", ".yml"):
-        out /= "run.yaml" if draft.extends else "sets.yaml"
+        out /= "run.yaml" if draft.is_whole else "sets.yaml"
     if out.exists():
         raise Fault("CLI04", f"{out} is there already", where="-o", fix=f"-o ANOTHER, or rm {quoted(out)}")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +57,7 @@ def _migrate(asked: argparse.Namespace) -> int:
     )
     log.info("wrote    %s: from %s", out, source)
     _say(draft)
-    log.info("next     %s", start if draft.extends else f"python -m lun.inspect --base {quoted(out)}")
+    log.info("next     %s", start if draft.is_whole else f"python -m lun.inspect --base {quoted(out)}")
     return 0
 
 

@@ -48,6 +48,11 @@ class Draft:
     words: list[str] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _TITLES})
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it says what to train, and not data sets alone."""
+        return bool(self.extends) or "model" in self.settings
+
     def stand_on(self, *layers: str) -> None:
         """Name shipped layers, each once."""
         self.extends += [layer for layer in layers if layer not in self.extends]

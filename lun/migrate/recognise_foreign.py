@@ -12,7 +12,7 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
-from lun.migrate import ai_toolkit, diffusers_run, kohya, kohya_run, onetrainer, simpletuner
+from lun.migrate import ai_toolkit, diffusers_run, kohya, kohya_run, onetrainer, simpletuner, translunar
 from lun.migrate.command_lines import Command, command_in
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
@@ -21,7 +21,7 @@ from lun.other_trainers.kohya_table import KOHYA
 
 KNOWN = (
     "commands of kohya's and diffusers' scripts, kohya's training TOML and dataset TOML, OneTrainer's concepts JSON,"
-    " SimpleTuner's multidatabackend JSON, ai-toolkit's YAML"
+    " SimpleTuner's multidatabackend JSON, ai-toolkit's YAML, translunar's"
 )
 _COMMANDS = (
     ("diffusers", diffusers_run.SCRIPT, diffusers_run.read),
@@ -55,6 +55,8 @@ def _by_form(content: Any, path: Path) -> tuple[str, Draft]:
     if isinstance(content, Mapping):
         if isinstance(content.get("datasets"), list):
             return "kohya", _sets(kohya.read(content))
+        if path.suffix.lower() in (".yaml", ".yml") and translunar.is_ours(content):
+            return "translunar-diffusion", translunar.read([str(path)])
         if "config" in content:
             return "ai-toolkit", _sets(ai_toolkit.read(content))
         if path.suffix.lower() == ".toml" and kohya_run.flat(content).keys() & KOHYA.rows.keys():

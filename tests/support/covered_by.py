@@ -208,6 +208,7 @@ COVERED_BY = {
     "lun.migrate.diffusers_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.draft": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.kohya_run": "tests/unit/lun/migrate/test_migrate_command.py",
+    "lun.migrate.translunar": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.other_trainers.answers": "tests/unit/lun/cli/test_other_names.py",
     "lun.other_trainers.diffusers_table": "tests/unit/lun/cli/test_other_names.py",
     "lun.other_trainers.kohya_data_table": "tests/unit/lun/cli/test_other_names.py",

@@ -8,6 +8,8 @@ import yaml
 from support import bitsandbytes_stub
 from support.runs import TINY, make_pictures, newest_run
 
+from lun.config.compat.upgrade import upgrade
+from lun.config.reading.load_layers import read_layers
 from lun.migrate.command import run
 from lun.trainer import run as train
 
@@ -16,6 +18,7 @@ LORA = [
     " kind: {target: ldm.adapters.LoRA}}}}}",
     "model.params.cond_stage_trainable=false",
 ]
+COMPAT = Path(__file__).parents[3] / "fixtures/compat"
 FOREIGN = Path(__file__).parents[3] / "fixtures/foreign"
 
 
@@ -185,6 +188,30 @@ def test_a_whole_configuration_passes_the_check(name, tmp_path, capsys, monkeypa
     bitsandbytes_stub.install(monkeypatch)
     whole(name, tmp_path)
     assert train(["--base", str(tmp_path / "run.yaml"), "--check"]) == 0, capsys.readouterr().err
+
+
+GENERATIONS = [
+    ["lightning-first.yaml", "txt2img.yaml", "data-first.yaml"],
+    ["lightning-second.yaml", "txt2img.yaml", "data-second.yaml"],
+]
+
+
+@pytest.mark.parametrize("files", GENERATIONS, ids=["first", "second"])
+def test_configurations_of_2022_are_written_in_todays_spelling(files, tmp_path, capsys):
+    assert run([*(str(COMPAT / name) for name in files), "-o", str(tmp_path)]) == 0
+    out = str(tmp_path / "run.yaml")
+    assert train(["--base", out, "--data_root", "x", "--check"]) == 0, capsys.readouterr().err
+    merged, notes, refused = upgrade(read_layers([out]).with_settings([]))
+    assert merged.config == yaml.safe_load(Path(out).read_text()) and refused == []
+    assert [note for note in notes if "old" in note] == [] and "Said in another way here:" in Path(out).read_text()
+
+
+def test_what_of_2022_has_no_successor_is_left_out_and_told(tmp_path, capsys):
+    model = "{target: ldm.models.diffusion.ddpm.LatentDiffusion, params: {l_simple_weight: 0.5, ucg_rate: 0.1}}"
+    (tmp_path / "a.yaml").write_text(f"model: {model}")
+    assert run([str(tmp_path / "a.yaml"), "-o", str(tmp_path / "out.yaml")]) == 0
+    assert "l_simple_weight" not in yaml.safe_load((tmp_path / "out.yaml").read_text())["model"]["params"]
+    assert "without a counterpart: model.params.l_simple_weight is not available" in capsys.readouterr().out
 
 
 def tiny_networks(folder: Path) -> Path:
