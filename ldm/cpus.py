@@ -1,16 +1,16 @@
 """How many CPUs this process may use: not how many the machine has, nor how many happen to be idle."""
 
 import math
-import os
 from pathlib import Path
+
+from ldm.operating_system import usable_cpus
 
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def available_cpus() -> int:
     """CPUs by affinity, cut down to the control group's CPU quota (a container's `--cpus`), at least 1."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min(cpus, cpu_quota(CGROUPS))))
+    return max(1, math.ceil(min(usable_cpus(), cpu_quota(CGROUPS))))
 
 
 def cpu_quota(root: Path) -> float:

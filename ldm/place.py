@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ldm.operating_system import is_this_users
+
 
 def cache_root() -> Path:
     """`LUN_CACHE`, else `lun` in the user's cache directory; for this user alone where it has to be made."""
@@ -29,4 +31,4 @@ def private_folder(path: Path) -> bool:
 def is_own(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
     """Whether something of this kind (`stat.S_ISDIR`, `stat.S_ISREG`) is this user's and no other may write to it."""
     others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return kind(status.st_mode) and status.st_uid == os.geteuid() and not others
+    return kind(status.st_mode) and is_this_users(status) and not others

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ldm.operating_system import open_to_read
 from ldm.place import cache_root, is_own, private_folder
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def compiler() -> list[str]:
 
 def _load(library: Path) -> ctypes.CDLL:
     """The library that is looked at and the one that is loaded are the same open file."""
-    file = os.open(library, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    file = open_to_read(library, follow=False)
     try:
         if not is_own(os.fstat(file), stat.S_ISREG):
             raise PermissionError(f"{library} belongs to another user, or others can write to it")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from ldm.operating_system import make_folder_link, make_room_for_link, open_folder, process_lives
+
 _TEMPORARY = re.compile(r"\..+\.tmp-(\d+)(?:-\w+)?")
 
 
@@ -38,9 +40,10 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_link(path: Path, target: str) -> None:
-    """Make `path` a symbolic link to the folder `target`, in place of an earlier one. Raises OSError."""
+    """Make `path` a link to the folder `target` beside it, in place of an earlier one. Raises OSError."""
     with unfinished(path) as temporary:
-        temporary.symlink_to(target, target_is_directory=True)
+        make_folder_link(temporary, target)
+        make_room_for_link(path)
         os.replace(temporary, path)
 
 
@@ -96,9 +99,8 @@ def move_into_place(temporary: Path, path: Path) -> None:
 
 def flush_directory(directory: Path) -> None:
     """Make what was moved there survive a power loss, where the system can."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    except OSError:  # Windows cannot open directories
+    descriptor = open_folder(directory)
+    if descriptor is None:
         return
     try:
         os.fsync(descriptor)
@@ -112,16 +114,4 @@ def is_leftover(path: Path) -> bool:
     One with our own number is of an earlier process, so nobody may ask while this one writes there.
     """
     match = _TEMPORARY.fullmatch(path.name)
-    return match is not None and not _is_alive(int(match[1]))
-
-
-def _is_alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return match is not None and (int(match[1]) == os.getpid() or not process_lives(int(match[1])))

@@ -7,7 +7,6 @@ itself is written beside its place and moved there.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO
 
 from ldm.errors import Fault
 from ldm.files.replacing import flush_file, replacing
+from ldm.operating_system import lock_for_process
 from ldm.plain import parse_json
 from ldm.shell import quoted
 from lun.annotate.annotated_folder import AnnotatedFolder
@@ -59,9 +59,9 @@ class DescriptionFile:
     def _begun(self, made_by: Mapping[str, Any]) -> BinaryIO:
         """The file under way, at its end, with its rows read."""
         self.part.parent.mkdir(parents=True, exist_ok=True)
-        file = open(os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)  # noqa: SIM115, held until all is done
+        file = open(os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)  # noqa: SIM115, held until all is done
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_for_process(file)
         except OSError as error:
             raise Fault("CLI04", f"another process writes {self.part}", where="-o", why=str(error)) from error
         content = file.read()

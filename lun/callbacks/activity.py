@@ -1,11 +1,11 @@
 """What a run does when it takes no steps, shown while it goes on: sampling, validating, saving, waiting."""
 
-import os
 import threading
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
+from ldm.operating_system import around_fork
 from lun.callbacks.pace import CALLBACK, FETCH, Stopwatch
 
 WAITING = "waiting for data"
@@ -15,8 +15,7 @@ TICK = 0.5
 drawing = threading.Lock()
 """Held while a line is drawn, and while a process forks: a worker must not inherit a terminal's lock that is taken."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=drawing.acquire, after_in_parent=drawing.release, after_in_child=drawing.release)
+around_fork(before=drawing.acquire, after=drawing.release)
 
 
 class Activity:

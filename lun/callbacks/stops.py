@@ -9,6 +9,7 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ldm.operating_system import STOPPING_SIGNALS
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.deadline import END_SECONDS, end_within
 from lun.loop.frames import awaits_a_batch, imports_a_module
@@ -24,13 +25,7 @@ TERMINATED = 143
 WAIT_SECONDS = 10.0
 """How long a stop waits for the batch that its step needs: schedulers kill what has not ended after 30 s."""
 
-_CODES = {
-    getattr(signal, name): code
-    for name, code in zip(
-        ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"), (INTERRUPTED, TERMINATED, TERMINATED, TERMINATED), strict=True
-    )
-    if hasattr(signal, name)
-}
+_CODES = {number: INTERRUPTED if name == "SIGINT" else TERMINATED for number, name in STOPPING_SIGNALS.items()}
 
 
 class Stops(AtStepBoundary):
@@ -150,8 +145,8 @@ class Stops(AtStepBoundary):
         if number == signal.SIGINT and self.exit_code == INTERRUPTED:
             self._deadline = end_within(END_SECONDS, INTERRUPTED)
             raise KeyboardInterrupt
-        self.exit_code = _CODES[signal.Signals(number)]
-        self.asked_back |= signal.Signals(number).name == "SIGUSR1"
+        self.exit_code = _CODES[number]
+        self.asked_back |= STOPPING_SIGNALS[number] == "SIGUSR1"
         if self._training:
             self._remind_in(WAIT_SECONDS)
         elif imports_a_module(frame):

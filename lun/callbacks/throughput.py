@@ -1,15 +1,13 @@
 """Speed and memory of a run in its loggers."""
 
 import logging
-import resource
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer
 
 from ldm.cpus import available_cpus
+from ldm.operating_system import resident_bytes
 from lun.callbacks.pace import Pace, stopwatch
 
 log = logging.getLogger(__name__)
@@ -66,8 +64,9 @@ class Throughput(Callback):
             "perf/images_per_s": reading.images_per_s,
             "perf/step_ms": reading.step_ms,
             "perf/data_wait": reading.wait,
-            "mem/rss_gib": resident_gib(),
         }
+        if (resident := resident_gib()) is not None:
+            metrics["mem/rss_gib"] = resident
         if pl_module.device.type == "cuda":
             metrics["mem/gpu_peak_gib"] = torch.cuda.max_memory_allocated(pl_module.device) / GIB
         for logger in trainer.loggers:
@@ -88,13 +87,10 @@ def slow_loading(wait: float, workers: int) -> str:
     return f"note[PRF01]: {100 * wait:.0f} % of the time is spent waiting for images; {fix}"
 
 
-def resident_gib() -> float:
-    """Main memory that this process holds now; where the system does not tell, the most that it held."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * resource.getpagesize() / GIB
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / GIB if sys.platform == "darwin" else peak * 1024 / GIB
+def resident_gib() -> float | None:
+    """Main memory that this process holds now; None where the system does not tell."""
+    held = resident_bytes()
+    return None if held is None else held / GIB
 
 
 def _workers(trainer: Trainer) -> int:

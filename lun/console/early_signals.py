@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from ldm.operating_system import STOPPING_SIGNALS
 from lun.loop.frames import imports_a_module
 
 INTERRUPTED = 130
 TERMINATED = 143
-NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
 
 
@@ -24,8 +24,8 @@ def end_at_signals() -> dict[int, Any]:
     """
     if threading.current_thread() is not threading.main_thread():
         return {}
-    numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    return {number: signal.signal(number, _end) for number in numbers if signal.getsignal(number) in _FREE}
+    free = [number for number in STOPPING_SIGNALS if signal.getsignal(number) in _FREE]
+    return {number: signal.signal(number, _end) for number in free}
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """What data sets of 2022 expect to be called before they are read: `on_prepare_data`, then `on_setup`."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ldm.operating_system import lock_open_file
 from ldm.place import cache_root
 
 
@@ -24,5 +24,5 @@ def call_hooks(dataset: Any) -> None:
 def _one_at_a_time() -> Iterator[None]:
     cache_root().mkdir(parents=True, exist_ok=True)
     with (cache_root() / "prepare.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_open_file(lock)
         yield

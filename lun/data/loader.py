@@ -1,6 +1,5 @@
 """Batches from worker processes that leave stopping to the main process, die with it, and report faults whole."""
 
-import ctypes
 import logging
 import os
 import signal
@@ -14,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ldm.errors import Fault
+from ldm.operating_system import STOPPING_SIGNALS, end_with_parent
 from ldm.torch_internals import end_workers
 from lun.data.example import Batch, Example, collate
 from lun.data.keyed import Keyed
@@ -194,10 +194,8 @@ def guard_worker(worker: int, parent: int) -> None:
     """
     torch.set_num_threads(1)
     end_at_full_memory()
-    for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    for number in STOPPING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    end_with_parent()
     if parent and os.getppid() != parent:
         os._exit(1)  # the parent died before the line above; nobody would end this process

@@ -6,6 +6,7 @@ from typing import Literal
 from lun.doctor.finding import Finding
 
 Kind = Literal["cuda", "rocm", "cpu"]
+APPLE = "with an Apple GPU (MPS), on which no training was ever tried: it has no pinned memory and no float64"
 VENDOR = {"cuda": "NVIDIA", "rocm": "AMD"}
 # The oldest Linux driver of each CUDA series: NVIDIA, "CUDA Toolkit Release Notes", minor version compatibility.
 OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
@@ -68,7 +69,11 @@ def examine_torch(torch: Torch, machine: Machine) -> list[Finding]:
 
 def _without_gpu(torch: Torch, said: str, machine: Machine) -> Finding:
     if machine.kind == "cpu":
-        return Finding("OK", "torch", f"{said}, with an Apple GPU (MPS)" if torch.mps else f"{said}; no GPU found")
+        return (
+            Finding("WARN", "torch", f"{said}, {APPLE}", "docs/install.md")
+            if torch.mps
+            else Finding("OK", "torch", f"{said}; no GPU found")
+        )
     return Finding("FAIL", "torch", f"{said}, but there is an {VENDOR[machine.kind]} GPU", _reinstall(machine.kind))
 
 

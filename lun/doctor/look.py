@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ldm.errors import Fault
+from ldm.operating_system import memory_bytes
 from lun.doctor.hardware import Gpu, Kind, Machine, Torch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,9 +27,8 @@ KFD = Path("/dev/kfd")
 
 def system() -> str:
     """Operating system, processor, cores and memory."""
-    memory = ""
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        memory = f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
+    size = memory_bytes()
+    memory = "" if size is None else f", {size / 2**30:.0f} GiB of memory"
     return f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores{memory}"
 
 

@@ -1,12 +1,13 @@
 """A second thread that calls the main one out of what it does, where nothing else would end that."""
 
 import math
-import signal
 import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
 from types import FrameType
+
+from ldm.operating_system import can_interrupt_waits, interrupt_thread
 
 PAUSE = 1.0
 """Seconds between two looks at what the main thread does."""
@@ -31,7 +32,7 @@ class Reminder:
         self._sending = threading.Lock()
 
     def start(self) -> None:
-        if hasattr(signal, "pthread_kill"):  # not on Windows, where nothing interrupts a wait
+        if can_interrupt_waits():
             threading.Thread(target=self._remind, name="reminder of a stop", daemon=True).start()
 
     def due_in(self, seconds: float) -> None:
@@ -51,4 +52,4 @@ class Reminder:
                 due = monotonic() >= self._due and not self._over.is_set()
                 if due and self.may_leave(sys._current_frames().get(main)):
                     self.calls = True
-                    signal.pthread_kill(main, self.number)
+                    interrupt_thread(main, self.number)

@@ -1,6 +1,5 @@
 """What a run takes of the memory that was found, and what to change, in order, where that is much of it."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 
 from ldm.models.model_parts import PartSize
+from ldm.operating_system import memory_bytes
 from ldm.util import Recipe
 from lun.plan.fixed_memory import GIB, FixedMemory, fixed_memory, is_spread
 from lun.strategies.precision import policy_of
@@ -32,8 +32,8 @@ class Room:
         """That of the first card, or of this machine for kind "cpu"; None where it is not known."""
         if kind == "cuda" and torch.cuda.is_available():
             return cls(torch.cuda.get_device_properties(0).total_memory, "the card")
-        if kind == "cpu" and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
-            return cls(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine")
+        if kind == "cpu" and (total := memory_bytes()) is not None:
+            return cls(total, "this machine")
         return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ldm.operating_system import is_folder_link
 from lun.report.curves import glance
 from lun.run.length import NO_LIMIT
 from lun.run_dir.config_changes import readable_settings
@@ -33,7 +34,7 @@ class EarlierPace:
 def measured_before(config: Mapping[str, Any], logdir: Path) -> EarlierPace | None:
     """What the newest run in `logdir` took that trains the same networks on the same devices in the same batches."""
     wanted = step_settings(config)
-    runs = sorted((path for path in logdir.glob("*/metrics.jsonl") if not path.parent.is_symlink()), reverse=True)
+    runs = sorted((path for path in logdir.glob("*/metrics.jsonl") if not is_folder_link(path.parent)), reverse=True)
     for file in runs[:RUNS]:
         seconds = glance(file.parent).seconds_a_step
         if seconds is None:

@@ -80,7 +80,7 @@ class ProbeMeter(Callback):
         self.readings.ended = _now(pl_module.device)
 
     def _peak(self, what: str, device: torch.device) -> None:
-        self.readings.resident = max(self.readings.resident, resident_gib())
+        self.readings.resident = max(self.readings.resident, resident_gib() or 0.0)
         if device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(device)
             self.readings.peaks[what] = max(peak, self.readings.peaks.get(what, 0))

@@ -10,6 +10,7 @@ import torch
 
 from ldm.cpus import available_cpus
 from ldm.errors import Fault
+from ldm.operating_system import load_average
 
 log = logging.getLogger(__name__)
 CROWDED = 0.7  # of all cores, over the last minute; starting, or installing right before, takes less by itself
@@ -25,7 +26,7 @@ def say_if_crowded() -> None:
     """Tell, before training on the CPU, that others keep its cores busy: threads that wait for each other do so at full
     speed, and a step of a small network takes several times as long with two of them as with one."""
     count, cores = torch.get_num_threads(), os.cpu_count() or 1
-    busy = os.getloadavg()[0] / cores if hasattr(os, "getloadavg") else 0.0
+    busy = (load_average() or 0.0) / cores
     if count > 1 and busy > CROWDED and "LUN_THREADS" not in os.environ:
         fewer = max(1, int(count * (1 - busy)))
         what = f"{min(busy, 1):.0%} of the cores are busy with other work, and {count} threads wait for each other"

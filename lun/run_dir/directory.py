@@ -11,6 +11,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from ldm.files.replacing import replace_link, replace_text
+from ldm.operating_system import is_folder_link
 from ldm.plain import read_json
 from lun.run_dir.claim import claim_folder
 from lun.run_dir.ranks import process_rank
@@ -109,7 +110,7 @@ class RunDirectory:
     def link_latest(self) -> None:
         """Point `latest` beside this directory to it; something else of that name is left alone."""
         link = self.path.parent / LATEST
-        if link.exists() and not link.is_symlink():
+        if link.exists() and not is_folder_link(link):
             log.info("note: %s is not a link, so it was left as it is", link)
             return
         try:

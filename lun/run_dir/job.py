@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ldm.operating_system import is_folder_link
 from lun.run_dir.directory import RunDirectory
 
 NAME = "LUN_JOB"
@@ -50,7 +51,7 @@ def begun_by(job: Job, logdir: Path, argv: list[str] | None = None) -> RunDirect
     runs = []
     for folder in logdir.iterdir() if logdir.is_dir() else ():
         run = RunDirectory(folder.absolute())
-        record = None if folder.is_symlink() or not folder.is_dir() else run.record()
+        record = None if is_folder_link(folder) or not folder.is_dir() else run.record()
         if record and record.job == job.name and argv in (None, record.argv):
             runs.append((record.started, folder.name, run))
     return max(runs, key=lambda entry: entry[:2])[2] if runs else None

@@ -1,12 +1,10 @@
 """One process writes into a run directory: a lock that ends with its process, and that says who holds it."""
 
 import errno
-import fcntl
 import json
 import logging
 import os
 import shlex
-import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ldm.errors import Fault
+from ldm.operating_system import ask_to_end, lock_for_process, process_lives
 from ldm.plain import read_json, record_of
 from lun.program import as_started
 
@@ -48,13 +47,7 @@ class Holder:
         """Whether it may still be running; of other machines that is not known."""
         if not self.here:
             return True
-        try:
-            os.kill(self.pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return False
-        except PermissionError:
-            return True
-        return self.pid != os.getpid()
+        return self.pid != os.getpid() and process_lives(self.pid)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
@@ -74,9 +67,9 @@ class RunLock:
 
     def take(self) -> Holder | None:
         """Take it; who has it, if somebody else does. Raises OSError where nothing can be written."""
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_for_process(file)
         except OSError as error:
             holder = self.holder()
             unsupported = error.errno in _NO_LOCKS
@@ -84,7 +77,8 @@ class RunLock:
                 os.close(file)
                 return holder or Holder("an unknown machine", 0, "an unknown time")
         os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(asdict(Holder.this())).encode(), 0)
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, json.dumps(asdict(Holder.this())).encode())
         self._file = file
         return None
 
@@ -146,7 +140,9 @@ def take_over(run: Path, patience: float = PATIENCE, pause: float = 0.5) -> None
             fix=f"touch {run}/control/stop      (it saves and stops at its next step)",
         )
     log.info("asking %s to save and stop", holder)
-    os.kill(holder.pid, signal.SIGTERM)
+    if not ask_to_end(holder.pid):
+        (run / "control").mkdir(exist_ok=True)
+        (run / "control" / "stop").touch()
     ends = time.monotonic() + patience
     while lock.take() is not None:
         if time.monotonic() >= ends:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ldm.errors import Fault
+from ldm.operating_system import is_folder_link
 from ldm.shell import quoted
 from lun.run_dir.directory import LATEST, RunDirectory
 
@@ -88,4 +89,6 @@ def _no_run(path: Path) -> Fault:
 def _runs_in(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return sorted(entry.name for entry in folder.iterdir() if (entry / "configs").is_dir() and not entry.is_symlink())
+    return sorted(
+        entry.name for entry in folder.iterdir() if (entry / "configs").is_dir() and not is_folder_link(entry)
+    )

@@ -63,6 +63,7 @@ LAYERS: list[list[str]] = [
     ["ldm.errors"],
     [
         "ldm.plain",
+        "ldm.operating_system",
         "ldm.plain_yaml",
         "ldm.scheduler_names",
         "ldm.shell",
@@ -527,9 +528,8 @@ OWNERS = {
     "os.replace": "ldm.files.replacing",
     "os.fsync": "ldm.files.replacing",
     "tempfile.mkstemp": "ldm.files.replacing",
-    "os.sched_getaffinity": "ldm.cpus",
 }
-"""What is called in one module alone: writing beside a file and replacing it, counting CPUs."""
+"""What is called in one module alone: writing beside a file and replacing it."""
 
 
 def test_what_has_an_owner_is_called_nowhere_else() -> None:
@@ -563,3 +563,52 @@ def test_every_command_is_installed_under_its_name() -> None:
     assert scripts == {"lun-train": "lun.cli.entry:train", **wanted}
     defined = {name: {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef)} for name in beginnings}
     assert {name for name, functions in defined.items() if "main" not in functions} == set()
+
+
+NOT_ON_WINDOWS = {
+    "modules": "fcntl resource termios tty pty pwd grp posix syslog msvcrt winreg _winapi",
+    "os": """fork forkpty register_at_fork O_DIRECTORY O_NOFOLLOW O_CLOEXEC O_NONBLOCK O_PATH O_BINARY uname geteuid
+        getuid getegid getgid getgroups pread pwrite preadv pwritev sysconf sysconf_names confstr getloadavg statvfs
+        sched_getaffinity fstatvfs mkfifo mknod chown lchown fchown fchmod killpg setsid setpgid getpgid nice kill
+        symlink wait wait3 wait4 posix_fadvise posix_fallocate memfd_create sendfile WNOHANG WIFEXITED SEEK_HOLE
+        SEEK_DATA getpriority setpriority supports_dir_fd""",
+    "signal": """SIGUSR1 SIGUSR2 SIGHUP SIGKILL SIGALRM SIGCHLD SIGPIPE SIGQUIT SIGTSTP SIGCONT alarm setitimer
+        pthread_kill pthread_sigmask siginterrupt sigwait sigpending pause""",
+}
+"""What Windows lacks, or takes for something else: `os.kill` ends a process there, whatever it is asked to send."""
+
+
+def lacking_on_windows(node: ast.AST) -> Iterator[str]:
+    """Calls and constants of a node that one system lacks; also where their presence is asked about."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        names = [alias.name for alias in node.names]
+        lacking = NOT_ON_WINDOWS.get(getattr(node, "module", None) or "", NOT_ON_WINDOWS["modules"]).split()
+        asked = [*names, getattr(node, "module", None) or ""]
+        yield from (name for name in asked if name in lacking)
+    elif isinstance(node, ast.Attribute):
+        owner = ast.unparse(node.value)
+        if node.attr == "symlink_to" or (node.attr in NOT_ON_WINDOWS.get(owner, "").split() and owner != "modules"):
+            yield f"{owner}.{node.attr}"
+    elif isinstance(node, ast.Call):
+        owner, *rest = [ast.unparse(argument).strip("'\"") for argument in node.args[:2]] or [""]
+        yield from (name for name in rest if owner in ("os", "signal") and name in NOT_ON_WINDOWS[owner].split())
+        yield from (f"{keyword.arg}=" for keyword in node.keywords if keyword.arg in ("dir_fd", "preexec_fn"))
+
+
+def test_what_one_system_lacks_is_called_in_one_module() -> None:
+    found = [
+        f"{module}:{getattr(node, 'lineno', 0)} {name}"
+        for module, tree in TREES.items()
+        if module != "ldm.operating_system"
+        for node in ast.walk(tree)
+        for name in lacking_on_windows(node)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import fcntl", "from os import fork", "os.kill(1, 0)", "hasattr(os, 'fork')", "f(dir_fd=3)", "a.symlink_to(b)"],
+)
+def test_each_way_to_ask_for_what_one_system_lacks_is_noticed(line: str) -> None:
+    assert any(list(lacking_on_windows(node)) for node in ast.walk(ast.parse(line)))

@@ -6,13 +6,13 @@ import stat
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 
+from ldm.operating_system import FolderHandle
+
 State = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds."""
 
 UNKNOWN: State = (-1, -1)
 """Of a file that cannot be looked at."""
-
-_TO_PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY)  # Linux lets one into folders that may not be listed
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class HeldFolder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = root
         self._folder: str | None = None
-        self._handle = -1
+        self._handle: FolderHandle | None = None
 
     def __enter__(self) -> "HeldFolder":
         return self
@@ -71,31 +71,30 @@ class HeldFolder:
         Raises OSError, also for what is no regular file.
         """
         folder, _, name = path.rpartition("/")
-        if folder != self._folder:
-            self._hold(folder)
-        status = os.stat(name, dir_fd=self._handle)
+        held = self._held(folder)
+        status = held.stat(name)
         require_regular(status)
-        return os.open(name, os.O_RDONLY, dir_fd=self._handle), state_of(status)
+        return held.open(name), state_of(status)
 
     def state(self, path: str) -> State:
         """`UNKNOWN` for a file that cannot be looked at."""
         folder, _, name = path.rpartition("/")
         try:
-            if folder != self._folder:
-                self._hold(folder)
-            return state_of(os.stat(name, dir_fd=self._handle))
+            return state_of(self._held(folder).stat(name))
         except (OSError, ValueError):  # a name with half a pair of surrogates cannot be asked for
             return UNKNOWN
 
-    def _hold(self, folder: str) -> None:
-        self._let_go()
-        self._handle = os.open(os.path.join(self.root, folder), _TO_PASS_THROUGH)
-        self._folder = folder
+    def _held(self, folder: str) -> FolderHandle:
+        if self._handle is None or folder != self._folder:
+            self._let_go()
+            self._handle = FolderHandle(os.path.join(self.root, folder))
+            self._folder = folder
+        return self._handle
 
     def _let_go(self) -> None:
-        if self._folder is not None:
-            os.close(self._handle)
-            self._folder = None
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
 
 
 def state_of(stat: os.stat_result) -> State:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ldm.operating_system import host_name
 from ldm.plain import parse_json
 from lun.data.index.columns_file import read_columns
 from lun.data.index.one_reader import one_reader
@@ -66,7 +67,7 @@ def one_look(root: str | os.PathLike[str], what: str, of: Callable[[], bytes]) -
         yield Look()
         return
     start.asked[str(root), what] += 1
-    path = index_path(Path(root), f"{what}-{start.asked[str(root), what]}-{os.uname().nodename}")
+    path = index_path(Path(root), f"{what}-{start.asked[str(root), what]}-{host_name()}")
     with one_reader(path):
         asked = _asked(start.name, root, of())
         look = Look(_stored(path, asked))

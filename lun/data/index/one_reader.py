@@ -1,12 +1,13 @@
 """One process of a machine at a time reads what an index lacks; the others wait for it and take it from there."""
 
-import fcntl
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TextIO
+
+from ldm.operating_system import lock_open_file
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def _wait_for(lock: TextIO, index: Path) -> None:
 def _taken(lock: TextIO) -> bool:
     """Whether nobody else has it any more, or there are no locks."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_open_file(lock, wait=False)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks

@@ -1,6 +1,5 @@
 """Shards of a remote set kept in a folder of this machine, as many as fit."""
 
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from ldm.errors import Fault
 from ldm.files.replacing import replacing
+from ldm.operating_system import lock_open_file, open_to_read, read_at
 from lun.data.packs.remote import Remote
 from lun.data.packs.set_file import TarShard
 from lun.data.packs.storage import Piece
@@ -40,7 +40,7 @@ class CachedShards:
 
     def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         with self._opened(shard) as file:
-            return [os.pread(file, length, first) for first, length in wanted]
+            return [read_at(file, length, first) for first, length in wanted]
 
     def forget(self, shard: TarShard) -> None:
         """Drop the copy of a shard that turned out to be damaged."""
@@ -53,7 +53,7 @@ class CachedShards:
     def _opened(self, shard: TarShard) -> Iterator[int]:
         path = self._file(shard)
         try:
-            file = os.open(path, os.O_RDONLY)
+            file = open_to_read(path)
         except FileNotFoundError:
             file = self._fetched(shard, path)
         try:
@@ -67,11 +67,11 @@ class CachedShards:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with open(self.folder / f".{path.stem}.lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock_open_file(lock)
                 if not path.exists():
                     self._make_room(shard.bytes)
                     self._copy(shard, path)
-                return os.open(path, os.O_RDONLY)
+                return open_to_read(path)
         except OSError as error:
             why = error.strerror or str(error)
             raise Fault("DSK01", f"the cache of shards in {self.folder} cannot be written", why=why) from error

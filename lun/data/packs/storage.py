@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ldm.errors import Fault
+from ldm.operating_system import open_to_read, read_at
 from lun.data.index.dir_handle import open_file, require_regular
 from lun.data.packs.set_file import COPY, SET_FILE, TarShard
 
@@ -64,7 +65,7 @@ class Folder:
     def pieces(self, shard: TarShard, wanted: Sequence[Piece]) -> list[bytes]:
         try:
             file = self._held(shard.name, shard.bytes)
-            return [os.pread(file, count, first) for first, count in wanted]
+            return [read_at(file, count, first) for first, count in wanted]
         except OSError as error:
             raise self._cannot(shard.name, error) from error
 
@@ -81,7 +82,7 @@ class Folder:
         while len(self._open) >= MOST_OPEN:
             os.close(self._open.popitem(last=False)[1])
         require_regular(os.stat(self.root / name))
-        file = os.open(self.root / name, os.O_RDONLY)
+        file = open_to_read(self.root / name)
         found = os.fstat(file).st_size
         if found != length:
             os.close(file)

@@ -57,7 +57,7 @@ def test_code_that_others_could_have_put_there_is_never_loaded(
 @needs_compiler
 def test_code_of_another_user_is_never_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     poisoned(cache, monkeypatch).chmod(0o700)
-    monkeypatch.setattr("ldm.place.os.geteuid", lambda: 12345)
+    monkeypatch.setattr("ldm.operating_system.os.geteuid", lambda: 12345)
     assert compiled.kernel() is None
     assert not (cache / "ran").exists()
 

@@ -87,4 +87,4 @@ def test_the_note_proposes_more_workers_as_long_as_there_are_cores(monkeypatch):
 
 
 def test_memory_of_this_process_is_a_few_hundredths_of_a_gibibyte_or_more():
-    assert 0.02 < resident_gib() < 100
+    assert 0.02 < (resident_gib() or 0.0) < 100

@@ -6,11 +6,12 @@ import signal
 
 import pytest
 
-from lun.console.early_signals import NAMES, ended_by_signals
+from ldm.operating_system import STOPPING_SIGNALS
+from lun.console.early_signals import ended_by_signals
 from lun.console.ending import reported
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STOPPING_SIGNALS.values())
 def test_a_signal_ends_a_program_by_its_exit_code_and_then_means_what_it_meant(name):
     number = getattr(signal, name)
     former = signal.getsignal(number)
@@ -30,7 +31,7 @@ except BaseException:
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STOPPING_SIGNALS.values())
 def test_a_signal_ends_a_program_that_imports_a_library_which_drops_exceptions(name, tmp_path, monkeypatch):
     (tmp_path / "deaf.py").write_text(DEAF.format(name=name))
     monkeypatch.syspath_prepend(tmp_path)

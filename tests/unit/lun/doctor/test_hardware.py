@@ -28,7 +28,8 @@ def test_a_cpu_build_on_a_machine_without_a_gpu_is_well() -> None:
 
 
 def test_an_apple_gpu_is_named() -> None:
-    assert "Apple GPU (MPS)" in only(Torch("2.13.0", mps=True), Machine()).detail
+    apple = only(Torch("2.13.0", mps=True), Machine())
+    assert apple.level == "WARN" and "Apple GPU (MPS)" in apple.detail and "no float64" in apple.detail
 
 
 def test_a_build_with_its_gpu_is_well_and_the_gpu_gets_a_line() -> None:

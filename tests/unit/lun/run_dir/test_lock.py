@@ -79,7 +79,7 @@ def test_where_a_disk_has_no_locks_a_living_holder_counts(
     def no_locks(*given: Any) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("lun.run_dir.lock.fcntl.lockf", no_locks)
+    monkeypatch.setattr("lun.run_dir.lock.lock_for_process", no_locks)
     (tmp_path / NAME).write_text(json.dumps({"host": socket.gethostname(), "pid": pid, "since": "before"}))
     with one_writer(tmp_path) as holder:
         assert (holder == NOBODY) is free
