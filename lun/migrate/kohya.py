@@ -14,7 +14,15 @@ OF_A_RUN = {
     *("train_data_dir", "reg_data_dir", "in_json", "dataset_config", "config_file", "output_config", "debug_dataset"),
     *("dataset_repeats", "train_batch_size", "max_data_loader_n_workers", "persistent_data_loader_workers"),
     *("cache_latents", "cache_latents_to_disk", "cache_text_encoder_outputs", "cache_text_encoder_outputs_to_disk"),
-    *("vae_batch_size", "text_encoder_batch_size", "skip_cache_check", "cache_info", "masked_loss", "dataset_class"),
+    *(
+        "vae_batch_size",
+        "text_encoder_batch_size",
+        "skip_cache_check",
+        "skip_latents_validity_check",
+        "cache_info",
+        "masked_loss",
+        "dataset_class",
+    ),
 }
 OF_A_SUBSET = tuple(name for name in DATA_ROWS if name not in OF_A_RUN)
 """Settings of the command that hold for each subset which says nothing else."""

@@ -140,7 +140,7 @@ def _rates(taken: Taken, draft: Draft, script: str) -> None:
 def _text_rates(taken: Taken, draft: Draft) -> float | None:
     """The rate of text encoders, None where it is not said; there is one for all of them here."""
     rates: list[float] = []
-    for name in ("text_encoder_lr", "learning_rate_te", "learning_rate_te1", "learning_rate_te2"):
+    for name in ("text_encoder_lr", "learning_rate_te", *(f"learning_rate_te{number}" for number in (1, 2, 3))):
         given = taken(name)
         several = given if isinstance(given, list) else [] if given is None else [given]
         rates += [float(one) for one in several]

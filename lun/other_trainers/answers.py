@@ -102,6 +102,7 @@ RANK = Counterpart((f"{LORA}.rank={{}}",), ("lora",), example="8")
 ALPHA = Counterpart((f"{LORA}.alpha={{}}",), ("lora",), example="8")
 DROPOUT = Counterpart((f"{LORA}.dropout={{}}",), ("lora",), example="0.1")
 ADAPTER = Counterpart(base=("lora",), say="of other kinds (LoCon, LoHa, LoKr, DoRA) docs/adapters.md")
+T5_LENGTH = "`--base sd3-medium model.params.cond_stage_config.params.t5_length=256`"
 VAE = setting("model.params.first_stage_config.params.ckpt_path", "vae.safetensors")
 BUCKETS = Counterpart(base=("buckets",))
 CHECKPOINTING = idle("nothing to say: it is on; --base no-checkpointing turns it off")

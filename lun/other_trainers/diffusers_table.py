@@ -126,6 +126,18 @@ _OBJECTIVE = rows(
     ("debug_loss", idle("nothing to say: the loss of each noise level is in the run's page")),
 )
 
+_SD3 = rows(
+    ("cache_latents", a.CACHE),
+    (
+        "weighting_scheme logit_mean logit_std mode_scale",
+        none("`model.params.objective.params.timesteps`: `LogitNormal`, `Mode`, `Shifted`", "logit_normal"),
+    ),
+    ("precondition_outputs", none("the velocity is what is learnt")),
+    ("max_sequence_length", elsewhere(a.T5_LENGTH, "77")),
+    ("lora_layers lora_blocks", elsewhere("rules over the names of layers: docs/adapters.md", "attn.to_q")),
+    ("upcast_before_saving", idle("nothing to say: `export` says in which numbers")),
+)
+
 _MACHINE = rows(
     ("num_processes num_gpus gpu_ids", Counterpart(("--devices", "{}"), example="1")),
     ("mixed_precision", a.PRECISION),
@@ -165,5 +177,5 @@ DIFFUSERS = ProgramTable(
     "diffusers' example scripts",
     "`train_text_to_image.py`, `train_dreambooth.py`, with `_lora`, `_sdxl` and both. `accelerate launch` has no part\n"
     "in it: `--devices 2`. A folder that `from_pretrained` reads is written by `python -m lun.convert`.",
-    {**_MODEL, **_DATA, **_STEPS, **_OBJECTIVE, **_MACHINE, **_OUTPUT},
+    {**_MODEL, **_DATA, **_STEPS, **_OBJECTIVE, **_SD3, **_MACHINE, **_OUTPUT},
 )

@@ -56,7 +56,7 @@ DATA_ROWS = rows(
         told(a.CACHE, "texts are kept as well, where their encoder does not train"),
     ),
     (
-        "vae_batch_size text_encoder_batch_size skip_cache_check cache_info",
+        "vae_batch_size text_encoder_batch_size skip_cache_check skip_latents_validity_check cache_info",
         idle("nothing to say: caches are filled by what fits"),
     ),
     (

@@ -42,11 +42,34 @@ _MODEL = rows(
     ("disable_mmap_load_safetensors", idle("nothing to say: files are read piece by piece")),
 )
 
+_SD3 = rows(
+    ("clip_l clip_g t5xxl", none("text encoders come with the weights of the model", "clip_l.safetensors")),
+    ("t5xxl_device t5xxl_dtype use_t5xxl_cache_only", idle("nothing to say: frozen parts lie where they fit")),
+    ("t5xxl_max_token_length", elsewhere(a.T5_LENGTH, "256")),
+    ("train_t5xxl", none("T5 stays as it is")),
+    ("apply_lg_attn_mask apply_t5_attn_mask", none("padding is seen, as the models were trained")),
+    (
+        "clip_l_dropout_rate clip_g_dropout_rate t5_dropout_rate",
+        none("captions are left out for all encoders at once: `model.params.ucg_rate=0.1`", "0.1"),
+    ),
+    ("pos_emb_random_crop_rate enable_scaled_pos_embed", none("positions are those of the centre", "0.1")),
+    (
+        "num_last_block_to_freeze",
+        elsewhere(
+            "`'model.params.training_config={target: ldm.training.rules.Rules, params: {rules: {last: {match:"
+            " unet.transformer_blocks.23.*, train: false}}}}'`",
+            "1",
+        ),
+    ),
+    ("save_clip save_t5xxl", idle("nothing to say: `export` says what is written")),
+    ("blockwise_fused_optimizers", a.FUSED),
+)
+
 _STEPS = rows(
     ("learning_rate", a.RATE),
     ("unet_lr", a.RATE),
     (
-        "text_encoder_lr learning_rate_te learning_rate_te1 learning_rate_te2",
+        "text_encoder_lr learning_rate_te learning_rate_te1 learning_rate_te2 learning_rate_te3",
         changed(a.TEXT_RATE, "a share of the learning rate, one for all encoders"),
     ),
     ("train_text_encoder", a.TEXT_ENCODER),
@@ -246,6 +269,6 @@ KOHYA = ProgramTable(
     "([embeddings](embeddings.md)). Not there: ControlNet, Flux. What a command leaves out has kohya's value in the\n"
     "file that is written, where another is usual here: no average of weights, no dropped captions, 1600 steps, a\n"
     "rate of 2e-6.",
-    {**_MODEL, **DATA_ROWS, **_STEPS, **_OBJECTIVE, **_MACHINE, **_NETWORK, **_OUTPUT},
+    {**_MODEL, **DATA_ROWS, **_SD3, **_STEPS, **_OBJECTIVE, **_MACHINE, **_NETWORK, **_OUTPUT},
     keys=("image_dir", "is_reg", "metadata_file", "num_repeats", "class_tokens", "batch_size"),
 )
