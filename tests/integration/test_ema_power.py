@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from support.runs import TINY, load, newest_run
 
 from ldm.files.ema_snapshot import Snapshot, TensorFile
+from lun.compare.compared_columns import Opening, Weights
+from lun.compare.compared_sources import compared_sources
+from lun.compare.open_column import open_column
 
 OVERLAY = Path(__file__).parents[2] / "configs/options/ema-power.yaml"
 STEPS = 12
@@ -75,6 +79,12 @@ def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_trai
     ]
     assert run(["verify", str(made), *like]) == 0
     assert run(["verify", str(main), *like]) == 4
+    (newest,) = compared_sources([str(straight)], newest=True)
+    opened = open_column(Opening(newest, Weights(width=0.05)), {}, None)
+    own = opened.model.state_dict()
+    wanted = opened.model.from_disk(load_file(made))
+    assert opened.weights == "power-0.05" and wanted.keys() <= own.keys()
+    assert all(torch.equal(own[name], tensor) for name, tensor in wanted.items())
     assert run(["reconstruct", str(straight), "--width", "0.05,0.1", "--sweep", "-o", str(tmp_path / "s")]) == 0
     assert (tmp_path / "s.png").exists() and len((tmp_path / "s.csv").read_text().splitlines()) == 3
 
