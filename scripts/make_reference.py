@@ -119,7 +119,7 @@ TARGETS = {
         "lun.callbacks.CompiledBlocks",
         "lun.callbacks.BlockSwap",
     ],
-    "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger"],
+    "Loggers (`lightning.logger.NAME`)": ["lun.loggers.JsonlLogger", "lun.loggers.TrackioLogger"],
 }
 TYPED = {
     "One of several sets (`data.params.train.sets.NAME`)": "lun.data.sets.set_settings.SetRecipe",

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from PIL import Image
 from torch import Tensor
 
 from ldm.models.diffusion.ddpm import DDPM
+from lun.loggers.logged_pictures import log_picture
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.preserved_state import preserved_state
 from lun.previews.drawable import require_previewable, sides_of
@@ -276,7 +275,7 @@ class ImageLogger(AtStepBoundary):
             return None
         if self.log_images_to_loggers:
             for logger in trainer.loggers:
-                _show(logger, tag, sheet, step)
+                log_picture(logger, tag, sheet, step)
         return path
 
     def _columns(self, images: Tensor, key: str = "") -> int:
@@ -298,12 +297,3 @@ def _captions(batch: Any, key: str, count: int) -> list[str] | None:
 
 def _scale(images: Tensor) -> int:
     return max(1, round(SMALLEST_TILE / images.shape[-2]))
-
-
-def _show(logger: Logger, tag: str, sheet: Image.Image, step: int) -> None:
-    """One picture under a tag that never changes, so that a slider over steps becomes a time lapse."""
-    if isinstance(logger, TensorBoardLogger):
-        pixels = torch.frombuffer(bytearray(sheet.tobytes()), dtype=torch.uint8).view(sheet.height, sheet.width, 3)
-        logger.experiment.add_image(tag, pixels, step, dataformats="HWC")
-    elif hasattr(logger, "log_image"):
-        logger.log_image(tag, [sheet], step)

@@ -106,6 +106,7 @@ NEEDS: Mapping[str, str] = {
     "lightning.pytorch.loggers.comet.CometLogger": "comet_ml",
     "lightning.pytorch.loggers.mlflow.MLFlowLogger": "mlflow",
     "lightning.pytorch.loggers.neptune.NeptuneLogger": "neptune",
+    "lun.loggers.trackio_logger.TrackioLogger": "trackio",
     "lightning.pytorch.loggers.tensorboard.TensorBoardLogger": "tensorboard",
     "lightning.pytorch.callbacks.progress.rich_progress.RichProgressBar": "rich",
     "lightning.pytorch.callbacks.rich_model_summary.RichModelSummary": "rich",

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-_MODULES = {"JsonlLogger": "jsonl"}
+_MODULES = {"JsonlLogger": "jsonl", "TrackioLogger": "trackio_logger"}
 
 __all__ = list(_MODULES)
 

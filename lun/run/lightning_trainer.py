@@ -1,6 +1,5 @@
 """Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor
 
-from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.util import Recipe, instantiate_from_config
 from lun.run.resolved import ResolvedRun
@@ -72,19 +70,6 @@ def _require_own_places(callbacks: Mapping[str, Callback]) -> None:
                 where="lightning.callbacks",
                 fix=f"lightning.callbacks.{names[-1]}.params.filename=another, or lightning.callbacks.{names[-1]}=null",
             )
-
-
-def build_loggers(recipes: Mapping[str, Recipe | None], run: Path) -> list[Logger]:
-    """The configured loggers, writing below the run directory unless they say where."""
-    return [_build_logger(recipe, run) for recipe in recipes.values() if recipe is not None]
-
-
-def _build_logger(recipe: Recipe, run: Path) -> Logger:
-    names = inspect.signature(admitted(recipe["target"])).parameters
-    places = {name: str(run) for name in ("save_dir", "root_dir") if name in names}
-    params = places | dict(recipe.get("params") or {})
-    logger: Logger = instantiate_from_config({"target": recipe["target"], "params": params})
-    return logger
 
 
 def build_trainer(

@@ -22,6 +22,7 @@ from lun.loop.rank_failures import is_from_another_rank, rank_failure
 from lun.program import as_started
 from lun.report.renewal import renew
 from lun.report.run_page import FILE as PAGE
+from lun.run.run_loggers import close_loggers
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.requeue import requeue
 from lun.run_dir.run_json import RunRecord
@@ -105,6 +106,7 @@ class FitOutcome:
         except OSError as error:
             log.warning("run.json still says that the run goes on: %s", error.strerror or error)
         renew(self.run.path, writing=True)
+        close_loggers(self.trainer.loggers, code)
 
     def _tell(self, code: int, seconds: float) -> None:
         took = str(timedelta(seconds=round(seconds)))

@@ -175,7 +175,7 @@ def test_the_tree_of_a_run_is_what_the_demos_line_writes(tmp_path: Path, monkeyp
 
 
 def test_a_resumed_run_goes_on_in_the_same_folder_of_tensorboard(tmp_path: Path) -> None:
-    from lun.run.lightning_trainer import build_loggers
+    from lun.run.run_loggers import build_loggers
 
     recipes = yaml.safe_load((ROOT / "configs/training-lightning.yaml").read_text("utf-8"))["lightning"]["logger"]
     for _ in range(2):
