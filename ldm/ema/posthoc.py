@@ -1,8 +1,9 @@
-"""Any power-function average from snapshots of a few: which multiples of them add up to it, and how well.
+"""Any average from snapshots of a few power-function ones: which multiples of them add up to it, and how well.
 
 Karras et al. 2024 (arXiv 2312.02696), section 3.2 and appendix C: an average of exponent g at time t weighs the
 weights of time s <= t by p(s) = (g + 1) s^g / t^(g + 1). What is wanted is such a profile too, so it is fitted by the
-stored ones in the least-squares sense; all integrals have a closed form. In float64, since near profiles cancel.
+stored ones in the least-squares sense; all integrals have a closed form. In float64, since near profiles cancel. Any
+other weighting is fitted the same way, as its projection onto the stored profiles; its integrals are sums.
 """
 
 from collections.abc import Sequence
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.ema.profiles import gamma_of_sigma_rel
+from ldm.ema.weightings import Weighting
 
 Vector = NDArray[np.float64]
 _POINTS = 4096
+_FINE = 1 << 16
+"""Points at which a weighting without a closed form is looked at."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,7 @@ def fit(stored: Sequence[PowerProfile], wanted: PowerProfile) -> Fit:
 
     ValueError if there is nothing stored, or something from the future.
     """
-    if not stored:
-        raise ValueError("there are no snapshots to reconstruct from")
-    if any(profile.time > wanted.time or profile.time <= 0 for profile in stored):
-        raise ValueError("a snapshot can only stand for a time after its own")
+    _require_past(stored, wanted.time)
     coefficients = _solve(inner(stored, stored), inner(stored, [wanted])[:, 0])
     return Fit(
         coefficients,
@@ -85,6 +86,50 @@ def fit(stored: Sequence[PowerProfile], wanted: PowerProfile) -> Fit:
         _weight_error(coefficients, stored, wanted),
         float(np.sqrt((coefficients**2).sum())),
     )
+
+
+def fit_weighting(stored: Sequence[PowerProfile], weighting: Weighting, time: float) -> Fit:
+    """The best approximation at step `time` of an average that weighs steps by `weighting`, by multiples of `stored`.
+
+    ValueError as for `fit`, and where the weights are no numbers of 0 or more, of which one is above 0.
+    """
+    _require_past(stored, time)
+    s = (np.arange(_FINE) + 0.5) / _FINE * time
+    density = _density(weighting, s, time)
+    gram, target = inner(stored, stored), np.array([_mean_of(density, profile, time) for profile in stored])
+    own = float((density**2).mean()) * time
+    coefficients = _solve(gram, target)
+    square = own - 2 * coefficients @ target + coefficients @ gram @ coefficients
+    reached = sum(c * _integral(profile, s) for c, profile in zip(coefficients, stored, strict=True))
+    whole = np.cumsum(density) / _FINE * time
+    return Fit(
+        coefficients,
+        float(np.sqrt(max(0.0, square) / own)),
+        float(np.sqrt(((reached - whole) ** 2).sum() / (whole**2).sum())),
+        float(np.sqrt((coefficients**2).sum())),
+    )
+
+
+def _require_past(stored: Sequence[PowerProfile], time: float) -> None:
+    if not stored:
+        raise ValueError("there are no snapshots to reconstruct from")
+    if any(profile.time > time or profile.time <= 0 for profile in stored):
+        raise ValueError("a snapshot can only stand for a time after its own")
+
+
+def _density(weighting: Weighting, s: Vector, time: float) -> Vector:
+    """(n,) weights at evenly spread steps, with an integral of 1 over the run."""
+    weights = np.asarray(weighting(s, time), np.float64)
+    if weights.shape != s.shape or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("a weighting gives each step a number of 0 or more, and one above 0")
+    return np.asarray(weights / (weights.mean() * time))
+
+
+def _mean_of(density: Vector, profile: PowerProfile, time: float) -> float:
+    """The integral of a density times a stored profile: its mean over steps drawn by that profile."""
+    drawn = profile.time * ((np.arange(_FINE) + 0.5) / _FINE) ** (1 / (profile.gamma + 1))
+    places = np.minimum((drawn / time * _FINE).astype(np.int64), _FINE - 1)
+    return float(density[places].mean())
 
 
 def _solve(gram: Vector, target: Vector) -> Vector:

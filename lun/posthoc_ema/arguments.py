@@ -15,6 +15,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _inspect(commands.add_parser("inspect", help="which snapshots a run has, and which widths they reach"))
     _plan(commands.add_parser("plan", help="before training: error, conditioning and size of a choice of widths"))
     _reconstruct(commands.add_parser("reconstruct", help="write the average of a width, at any step"))
+    _sweep(commands.add_parser("sweep", help="compare averages by a number of the validation: PNG, CSV and JSON"))
     _verify(commands.add_parser("verify", help="how far one file of weights is from another"))
     _export(commands.add_parser("export", help="write an average that a checkpoint holds"))
     return parser.parse_args(list(words))
@@ -33,15 +34,33 @@ def _plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _reconstruct(parser: argparse.ArgumentParser) -> None:
+    _averages(parser)
+    parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32")
+    parser.add_argument(
+        "--sweep", action="store_true", help="validate each width instead of writing it, as `sweep` does"
+    )
+    parser.add_argument("-o", "--out", help="a new .safetensors file; {width} in it stands for the width or name")
+    parser.set_defaults(metric=None)
+
+
+def _sweep(parser: argparse.ArgumentParser) -> None:
+    _averages(parser)
+    parser.add_argument("--metric", metavar="NAME", help="what the validation logs (val/loss_simple)")
+    parser.add_argument(
+        "-o", "--out", help="what the new files are called, without their ends (RUN/ema-snapshots/sweep)"
+    )
+    parser.set_defaults(sweep=True)
+
+
+def _averages(parser: argparse.ArgumentParser) -> None:
+    """Which averages, of what."""
     parser.add_argument("run", help="a run directory")
-    parser.add_argument("--width", type=widths, required=True, help="0.08, or several: 0.05,0.10 or 0.02:0.25:9")
+    parser.add_argument("--width", type=widths, default=[], help="0.08, or several: 0.05,0.10 or 0.02:0.25:9")
+    parser.add_argument("--averages", metavar="YAML", help="other ones: NAME: {target: ..., params: {...}} each")
     parser.add_argument("--step", type=int, help="as if training had ended there (the last snapshot)")
     parser.add_argument("--base-weight", type=float, default=0.0, help="share of the weights before training (0)")
-    parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), default="fp32")
-    parser.add_argument("--sweep", action="store_true", help="validate each width instead of writing it: PNG and CSV")
-    parser.add_argument("--allow", action="append", default=[], help="code of yours that the run names, for --sweep")
+    parser.add_argument("--allow", action="append", default=[], help="code of yours that the run or YAML names")
     parser.add_argument("--force", action="store_true", help="also beyond a predicted error of 5 %%")
-    parser.add_argument("-o", "--out", help="a new .safetensors file; {width} in it stands for the width")
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`python -m lun.posthoc_ema inspect|plan|reconstruct|verify|export`: parse, act, and say how it ended."""
+"""`python -m lun.posthoc_ema inspect|plan|reconstruct|sweep|verify|export`: parse, act, and say how it ended."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ def _act(words: list[str]) -> int:
 
 
 def _command(arguments: argparse.Namespace) -> None:
-    if arguments.command in ("inspect", "reconstruct"):
+    if arguments.command in ("inspect", "reconstruct", "sweep"):
         snapshot_files(arguments.run)
     from lun.posthoc_ema import comparing, inspecting, reconstructing  # torch, which takes seconds
 
@@ -39,6 +39,7 @@ def _command(arguments: argparse.Namespace) -> None:
         "inspect": inspecting.inspect,
         "plan": inspecting.plan,
         "reconstruct": reconstructing.reconstruct,
+        "sweep": reconstructing.reconstruct,
         "verify": comparing.verify,
         "export": comparing.export,
     }[arguments.command](arguments)

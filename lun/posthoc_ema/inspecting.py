@@ -73,14 +73,14 @@ def require_widths(given: Sequence[float]) -> None:
             raise Fault("CLI05", f"{width:g} is no width of an average", why=str(error), fix="--width 0.10") from error
 
 
-def describe(width: float, result: Fit) -> str:
+def describe(name: str, result: Fit) -> str:
     """One row below `HEADER`."""
     return (
-        f"  {width:<7.4g} {100 * result.profile_error:10.3f} % {100 * result.weight_error:12.3f} %"
+        f"  {name:<7} {100 * result.profile_error:10.3f} % {100 * result.weight_error:12.3f} %"
         f" {result.amplification:12.2f} {result.absolute_sum:9.1f}"
     )
 
 
 def _table(stored: Sequence[PowerProfile], targets: Sequence[float], time: float) -> Iterator[str]:
     for width in targets:
-        yield describe(width, fit(stored, PowerProfile(width, time)))
+        yield describe(f"{width:.4g}", fit(stored, PowerProfile(width, time)))

@@ -1,5 +1,6 @@
 """Widths tracked through the whole program: resumed bit for bit, and made into any other width afterwards."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,14 @@ def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_trai
     assert all(torch.equal(own[name], tensor) for name, tensor in wanted.items())
     assert run(["reconstruct", str(straight), "--width", "0.05,0.1", "--sweep", "-o", str(tmp_path / "s")]) == 0
     assert (tmp_path / "s.png").exists() and len((tmp_path / "s.csv").read_text().splitlines()) == 3
+    (tmp_path / "mean.yaml").write_text("mean: {target: ldm.ema.weightings.LastSteps, params: {steps: 6}}")
+    words = ["sweep", str(straight), "--width", "0.05,0.1", "--averages", str(tmp_path / "mean.yaml"), "--force"]
+    assert run([*words, "--metric", "val/loss", "-o", str(tmp_path / "t")]) == 0
+    told = json.loads((tmp_path / "t.json").read_text())
+    values = {row["average"]: row["value"] for row in told["averages"]}
+    assert told["metric"] == "val/loss" and values.keys() == {"0.05", "0.1", "mean"}
+    assert told["best"] == min(values, key=lambda name: values[name]) and (tmp_path / "t.png").exists()
+    assert run([*words, "--metric", "val/nothing", "-o", str(tmp_path / "u")]) == 2
 
 
 @pytest.mark.parametrize(

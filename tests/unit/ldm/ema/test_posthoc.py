@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldm.ema.posthoc import PowerProfile, fit, inner
+from ldm.ema.posthoc import PowerProfile, fit, fit_weighting, inner
+from ldm.ema.weightings import HalfLifeSteps, LastSteps, Weighting
 
 RUN = 20_000
 
@@ -97,3 +98,32 @@ def test_more_snapshots_never_do_worse() -> None:
 def test_what_cannot_be_reconstructed_is_refused(profiles: list[PowerProfile]) -> None:
     with pytest.raises(ValueError):
         fit(profiles, PowerProfile(0.1, 1.0))
+
+
+def test_a_weighting_that_is_a_power_function_is_fitted_as_by_its_closed_form() -> None:
+    profiles, wanted = stored((0.05, 0.10), 16), PowerProfile(0.08, RUN)
+    ours = fit_weighting(profiles, lambda s, time: (s / time) ** wanted.gamma, RUN)
+    theirs = fit(profiles, wanted)
+    assert ours.coefficients.tolist() == pytest.approx(theirs.coefficients.tolist(), abs=2e-3)
+    assert ours.profile_error == pytest.approx(theirs.profile_error, abs=1e-4)
+    assert ours.weight_error == pytest.approx(theirs.weight_error, rel=0.1)
+
+
+@pytest.mark.parametrize("weighting", [LastSteps(5_000), HalfLifeSteps(2_000)])
+def test_another_average_of_weights_that_walk_comes_out_within_its_error(weighting: Weighting) -> None:
+    walk = np.random.default_rng(0).standard_normal((RUN, 64)).cumsum(axis=0)
+    s = (np.arange(RUN) + 0.5).astype(float)
+    profiles = stored((0.05, 0.10), 32)
+    result = fit_weighting(profiles, weighting, RUN)
+    averages = np.stack([on_grid(profile, s) @ walk / on_grid(profile, s).sum() for profile in profiles])
+    weights = weighting(s, RUN)
+    whole = weights @ walk / weights.sum()
+    apart = np.linalg.norm(result.coefficients @ averages - whole) / np.linalg.norm(whole - walk[-1])
+    assert apart < 3 * result.weight_error < 0.3
+    assert result.sum == pytest.approx(1)
+
+
+@pytest.mark.parametrize("weighting", [lambda s, t: -s, lambda s, t: s * 0, lambda s, t: s / 0, lambda s, t: 1.0])
+def test_what_is_no_weighting_is_refused(weighting: Weighting) -> None:
+    with np.errstate(divide="ignore"), pytest.raises(ValueError, match="0 or more"):
+        fit_weighting(stored((0.05,), 4), weighting, RUN)

@@ -156,3 +156,50 @@ def test_snapshots_of_an_abandoned_attempt_are_left_out(known: Path, tmp_path: P
             write_snapshot(tmp_path / f"power-0.1-{step:08d}{tail}.safetensors", base, base, about)
     found = [(one.about.last_update, one.about.attempt) for one in Library.open(str(tmp_path)).snapshots]
     assert found == [(10, 1), (20, 1), (27, 3)]
+
+
+AVERAGES = "last: {target: ldm.ema.weightings.LastSteps, params: {steps: 200}}\nhalf: {target: mine.ramp}\n"
+MINE = "import numpy as np\n\n\ndef ramp():\n    return lambda s, time: np.maximum(s - 0.5 * time, 0)\n"
+
+
+def test_averages_of_other_shapes_are_named_in_yaml(
+    known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "averages.yaml").write_text(AVERAGES)
+    (tmp_path / "mine.py").write_text(MINE)
+    words = ["reconstruct", str(known), "--averages", "averages.yaml", "-o", "ema-{width}.safetensors", "--force"]
+    assert run(words) == 2 and "cannot load target mine.ramp" in capsys.readouterr().err
+    assert run([*words, "--width", "0.08", "--allow", "mine"]) == 0, capsys.readouterr().err
+    made = {path.name: TensorFile(path) for path in sorted(tmp_path.glob("*.safetensors"))}
+    assert list(made) == ["ema-0.08.safetensors", "ema-half.safetensors", "ema-last.safetensors"]
+    assert made["ema-last.safetensors"].metadata["ema_weighting"] == "last"
+    assert not torch.equal(made["ema-last.safetensors"]["model.w"], made["ema-half.safetensors"]["model.w"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it names none"),
+        ("a: [", "is no YAML"),
+        ("0.08: {target: ldm.ema.weightings.LastSteps, params: {steps: 1}}", "0.08 is none"),
+        ("a: 3", "'a' is none"),
+        ("a/b: {target: ldm.ema.weightings.HalfLifeSteps, params: {steps: 1}}", "'a/b' is none"),
+        ("a: {target: ldm.ema.weightings.LastSteps, params: {steps: 0}}", "steps of LastSteps cannot be 0"),
+        ("a: {target: ldm.ema.weightings.LastSteps, params: {steps: 1.0e-9}}", "a is no weighting of steps"),
+        ("a: {target: ldm.ema.profiles.PowerDecay, params: {sigma_rel: 0.1}}", "a is no weighting of steps"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_file_that_names_no_averages_is_one_message(
+    known: Path, tmp_path: Path, text: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "averages.yaml").write_text(text)
+    assert run(["sweep", str(known), "--averages", str(tmp_path / "averages.yaml")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_any_average_nothing_is_done(known: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", str(known)]) == 2
+    assert "no average is asked for" in capsys.readouterr().err
