@@ -73,6 +73,10 @@ TARGETS = {
         "ldm.ema.profiles.PowerDecay",
         "ldm.ema.profiles.TrailingMean",
     ],
+    "Averages after training (`python -m lun.posthoc_ema ... --averages YAML`)": [
+        "ldm.ema.weightings.LastSteps",
+        "ldm.ema.weightings.HalfLifeSteps",
+    ],
     "Schedules (`model.params.scheduler_config`)": [
         "ldm.lr_scheduler.WarmupConstant",
         "ldm.lr_scheduler.WarmupCosine",
@@ -112,6 +116,7 @@ TARGETS = {
         "lun.callbacks.LossByTag",
         "lun.callbacks.PictureLosses",
         "lun.callbacks.HeldOutGap",
+        "lun.callbacks.SampleScores",
         "lun.callbacks.GradientNorms",
         "lun.callbacks.WeightChanges",
         "lun.callbacks.OffloadFrozen",

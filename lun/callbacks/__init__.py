@@ -23,6 +23,7 @@ _MODULES = {
     "LossByTag": "lun.callbacks.numbers.grouped_losses",
     "HeldOutGap": "lun.callbacks.numbers.held_out_gap",
     "PictureLosses": "lun.callbacks.numbers.picture_losses",
+    "SampleScores": "lun.callbacks.numbers.sample_scores",
     "GradientNorms": "lun.callbacks.numbers.step_numbers",
     "WeightChanges": "lun.callbacks.numbers.step_numbers",
     "SmoothedProgressBar": "lun.callbacks.progress",

@@ -14,6 +14,7 @@ from ldm.ema.posthoc import Fit
 from ldm.errors import Fault
 from ldm.files.ema_snapshot import Snapshot
 from ldm.models.run_context import RunContext
+from ldm.shell import quoted
 from ldm.util import instantiate_from_config
 from lun.cli.arguments import Arguments
 from lun.cli.user_code import admit_user_code
@@ -100,7 +101,9 @@ class Validation:
         (metrics,) = self._trainer.validate(self._model, datamodule=self._data, verbose=False)
         if metric not in metrics:
             why = f"it logs {', '.join(sorted(metrics))}"
-            raise Fault("CLI05", f"the validation has no {metric}", where="--metric", why=why, fix=f"--metric {METRIC}")
+            raise Fault(
+                "CLI05", f"the validation has no {metric}", where="--metric", why=why, fix=f"--metric {quoted(METRIC)}"
+            )
         return float(metrics[metric])
 
 

@@ -62,6 +62,9 @@ UNET = {
     "use_spatial_transformer": True,
 }
 BASE: Mapping[str, Mapping[str, Any]] = {
+    "ldm.ema.weightings.LastSteps": {"steps": 3.0},
+    "ldm.ema.weightings.HalfLifeSteps": {"steps": 3.0},
+    "lun.callbacks.numbers.sample_scores.SampleScores": {"clip": "a", "dino": "b", "features": "c"},
     "ldm.diffusion.timesteps.Range": {"low": 1, "high": 9},
     "ldm.diffusion.timesteps.Stratified": {"global_batch": 4},
     "ldm.diffusion.timesteps.Shifted": {"factor": 3.0},

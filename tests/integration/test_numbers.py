@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from support.equality import differences, final_state
 from support.models import tiny_model
 from support.runs import make_pictures, newest_run
+from support.tiny_encoders import clip, dino
 from support.warm import VALIDATION
 
 Lun = Callable[..., int]
@@ -118,3 +119,28 @@ def test_a_picture_that_is_held_out_and_trained_on_has_no_gap(lun: Lun, tmp_path
     assert [row["val/gap"] for row in rows if "val/gap" in row] == pytest.approx([0, 0], abs=1e-6)
     own = [row["val/loss_simple"] for row in rows if "val/loss_simple" in row]
     assert [row["val/loss_of_trained"] for row in rows if "val/gap" in row] == pytest.approx(own)
+
+
+def test_samples_are_scored_during_training_and_change_no_bit(lun: Lun, tmp_path: Path, words: list[str]) -> None:
+    clip(tmp_path / "clip")
+    dino(tmp_path / "dino")
+    assert lun(*words, "lightning.trainer.max_steps=2", "-t", "-n", "off") == 0
+    off = newest_run(tmp_path / "logs")
+    params = f"clip: {tmp_path}/clip, dino: {tmp_path}/dino, every_n_train_steps: 2, pictures: 3, steps: 1"
+    scores = f"lightning.callbacks.scores={{target: lun.callbacks.SampleScores, params: {{{params}}}}}"
+    assert lun(*words, scores, "lightning.trainer.max_steps=2", "-t", "-n", "on") == 0
+    on = newest_run(tmp_path / "logs")
+    assert differences(final_state(off), final_state(on)) == []
+    names = {f"samples/{name}" for name in ("clip_score", "cmmd", "nearest_clip", "fd_dino", "nearest_dino")}
+    assert [row["step"] for row in rows_of(on) if names <= row.keys()] == [0, 2]
+    told = json.loads((on / "metrics/samples.json").read_text())
+    assert told["step"] == 2 and len(told["nearest"]) == 3
+    assert told["nearest"][0]["cosine"] >= told["nearest"][-1]["cosine"] and told["nearest"][0]["picture"].endswith(
+        "png"
+    )
+
+
+def test_scores_of_samples_without_an_encoder_are_refused(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    for params, code in (("{}", 2), ("{dino: a, compare: 0}", 2), ("{dino: a, compare: 1}", 2)):
+        assert lun(f"lightning.callbacks.s={{target: lun.callbacks.SampleScores, params: {params}}}", "--check") == code
+        assert "nothing to compute" in capsys.readouterr().err

@@ -68,6 +68,7 @@ COVERED_BY = {
     "lun.annotate.masker": "tests/integration/test_annotate.py",
     "lun.annotate.scorer": "tests/integration/test_annotate.py",
     "lun.callbacks.export": "tests/integration/test_exports.py",
+    "lun.callbacks.numbers.sample_scores": "tests/integration/test_numbers.py",
     "lun.callbacks.set_numbers": "tests/integration/test_sets.py",
     "lun.checkpoints.checkpoint_files": "tests/unit/lun/checkpoints/test_atomic.py",
     "lun.checkpoints.manifest": "tests/unit/lun/checkpoints/test_atomic.py",
