@@ -21,9 +21,10 @@ python -m lun.migrate train.sh -o mine
 ```
 
 `train.sh` stands for a script or text file with a command of kohya's or diffusers' scripts (a command may also be given
-itself, in quotes), for kohya's training TOML, YAML files of translunar-diffusion, or for a
-[file of data sets](datasets.md#from-another-trainer). It writes `mine/run.yaml` and says which command trains it.
-Nothing in the file is run; files that it names (`--dataset_config`, `--config_file`) are read along. What differs in
+itself, in quotes), for kohya's training TOML, OneTrainer's preset, SimpleTuner's `config.json`, ai-toolkit's job,
+YAML files of translunar-diffusion, or a [file of data sets](datasets.md#from-another-trainer). It writes
+`mine/run.yaml` and says which command trains it. Nothing in the file is run; files that it names (`--dataset_config`,
+`--config_file`, concepts, backends, samples) are read along, and tokens of accounts are not copied. What differs in
 meaning stands as a comment above its key; what has no equal, what needs nothing here and what is unknown is listed at
 the end.
 

@@ -52,6 +52,7 @@ TARGETS = {
         "ldm.diffusion.timesteps.LogitNormal",
         "ldm.diffusion.timesteps.LogNormal",
         "ldm.diffusion.timesteps.Mode",
+        "ldm.diffusion.timesteps.CosMap",
         "ldm.diffusion.timesteps.Shifted",
         "ldm.diffusion.timesteps.Stratified",
         "ldm.diffusion.loss.WholeMean",

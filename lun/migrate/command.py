@@ -14,9 +14,9 @@ from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.migrate import translunar
 from lun.migrate.draft import UNKNOWN, Draft
 from lun.migrate.recognise_foreign import KNOWN, read_foreign
+from lun.migrate.runs import translunar
 
 log = logging.getLogger(__name__)
 

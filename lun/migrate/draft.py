@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ _TYPED = ("--logdir", "--name")
 """Options that no setting stands for: they go into the command."""
 _TEXTS = ("--init-from", "--data_root", *_TYPED)
 UNKNOWN = "unknown"
+_SECRET = re.compile(r"token$|api_key|secret|password")
+"""Names whose values are neither shown nor written."""
 _TITLES = {
     "none": "Without an equal here:",
     "same": "Said in another way here:",
@@ -90,7 +93,7 @@ class Draft:
         """All that is on and was not taken yet, by the table; what that does not know is noted as unknown."""
         for name, value in taken.rest().items():
             taken.names.add(name)
-            shown = name if value is True else f"{name} = {value}"
+            shown = name if value is True or _SECRET.search(name) else f"{name} = {value}"
             known = self.table.rows.get(name)
             if known is None:
                 self.note(UNKNOWN, shown)
@@ -100,7 +103,7 @@ class Draft:
     def apply(self, known: Counterpart, value: Any, shown: str) -> None:
         """What stands for one setting of the other program; `shown` is how it was written there."""
         text = None if value is True else text_of(value)
-        known = known.of(text)
+        known = known.of("true" if value is True else text)
         if known.kind in ("none", "idle") or not (known.words or known.base):
             self.note(known.kind, f"{shown}: {known.say.removeprefix('nothing to say: ')}")
             return

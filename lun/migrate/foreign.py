@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from ldm.errors import Fault
+from ldm.plain import parse_json
+from lun.config.reading.yaml_files import read_text
 from lun.data.index.listing import CAPTION_EXTENSIONS
 
 LOCAL = "lun.data.local.Local"
@@ -53,6 +55,20 @@ class Taken:
     def left(self, *harmless: str) -> list[str]:
         """One line for each setting that was not taken, except those that change nothing here."""
         return [f"{self.where}.{key}: {value!r}" for key, value in self.rest().items() if key not in harmless]
+
+
+def joined(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested maps as one, their names joined by dots."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        found |= joined(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+    return found
+
+
+def listed(name: str, beside: Path) -> Any:
+    """What a JSON file holds that lies where it says or beside the preset, None where there is none."""
+    path = next((one for one in (Path(name), beside / name, beside / Path(name).name) if one.is_file()), None)
+    return None if path is None else parse_json(read_text(path))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,30 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from lun.config.reading.yaml_files import read_text
 from lun.config.reading.yaml_tree import parse
-from lun.migrate import ai_toolkit, diffusers_run, kohya, kohya_run, onetrainer, simpletuner, translunar
+from lun.migrate import kohya, onetrainer, simpletuner
 from lun.migrate.command_lines import Command, command_in
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found
+from lun.migrate.runs import ai_toolkit_run, diffusers_run, kohya_run, onetrainer_run, simpletuner_run, translunar
 from lun.other_trainers.counterparts import ProgramTable
 from lun.other_trainers.kohya_table import KOHYA
 
 KNOWN = (
-    "commands of kohya's and diffusers' scripts, kohya's training TOML and dataset TOML, OneTrainer's concepts JSON,"
-    " SimpleTuner's multidatabackend JSON, ai-toolkit's YAML, translunar's"
+    "commands of kohya's and diffusers' scripts, kohya's training TOML and dataset TOML, OneTrainer's preset and"
+    " concepts JSON, SimpleTuner's config and multidatabackend JSON, ai-toolkit's and translunar's YAML"
 )
 _COMMANDS = (
     ("diffusers", diffusers_run.SCRIPT, diffusers_run.read),
     ("kohya", kohya_run.SCRIPT, kohya_run.read),
 )
 """(program, names of its scripts, reader of their options); the first whose script is started is meant."""
+
+
+def _beside(read: Callable[[Any, Path], Draft]) -> Callable[[Any, Path], Draft]:
+    """A reader of what lies beside the file, too."""
+    return lambda given, path: read(given, path.parent)
+
+
 _STRUCTURED = (".toml", ".json", ".yaml", ".yml")
 _SETS_ALONE = ProgramTable("", "", {})
 
@@ -51,21 +59,44 @@ def read_foreign(what: str) -> tuple[str, Draft]:
         raise _unknown(what, f"{type(error).__name__}: {error}") from error
 
 
+Reader = Callable[[Any, Path], Draft]
+_MAPS: tuple[tuple[str, Callable[[Any, Path], bool], Reader], ...] = (
+    (
+        "kohya",
+        lambda given, path: isinstance(given.get("datasets"), list),
+        lambda given, path: _sets(kohya.read(given)),
+    ),
+    (
+        "translunar-diffusion",
+        lambda given, path: path.suffix.lower() in (".yaml", ".yml") and translunar.is_ours(given),
+        lambda given, path: translunar.read([str(path)]),
+    ),
+    ("SimpleTuner", lambda given, path: simpletuner_run.is_ours(given), _beside(simpletuner_run.read)),
+    ("OneTrainer", lambda given, path: bool(given.keys() & set(onetrainer_run.SIGNS)), _beside(onetrainer_run.read)),
+    ("ai-toolkit", lambda given, path: "config" in given, lambda given, path: ai_toolkit_run.read(given)),
+    (
+        "kohya",
+        lambda given, path: path.suffix.lower() == ".toml" and bool(kohya_run.flat(given).keys() & KOHYA.rows.keys()),
+        lambda given, path: kohya_run.read(kohya_run.flat(given), "", path.parent),
+    ),
+)
+"""(program, whether a map is of it, its reader); the first that knows it is meant."""
+_LISTS: tuple[tuple[str, tuple[str, ...], Callable[[Any], Found]], ...] = (
+    ("SimpleTuner", ("dataset_type", "instance_data_dir"), simpletuner.read),
+    ("OneTrainer", ("path",), onetrainer.read),
+)
+"""(program, keys by which its lists of sets are known, their reader)."""
+
+
 def _by_form(content: Any, path: Path) -> tuple[str, Draft]:
     if isinstance(content, Mapping):
-        if isinstance(content.get("datasets"), list):
-            return "kohya", _sets(kohya.read(content))
-        if path.suffix.lower() in (".yaml", ".yml") and translunar.is_ours(content):
-            return "translunar-diffusion", translunar.read([str(path)])
-        if "config" in content:
-            return "ai-toolkit", _sets(ai_toolkit.read(content))
-        if path.suffix.lower() == ".toml" and kohya_run.flat(content).keys() & KOHYA.rows.keys():
-            return "kohya", kohya_run.read(kohya_run.flat(content), "", path.parent)
+        for program, is_of_it, read in _MAPS:
+            if is_of_it(content, path):
+                return program, read(content, path)
     if isinstance(content, list) and all(isinstance(one, Mapping) for one in content):
-        if any("dataset_type" in one or "instance_data_dir" in one for one in content):
-            return "SimpleTuner", _sets(simpletuner.read(content))
-        if any("path" in one for one in content):
-            return "OneTrainer", _sets(onetrainer.read(content))
+        for program, keys, read_sets in _LISTS:
+            if any(key in one for key in keys for one in content):
+                return program, _sets(read_sets(content))
     raise _unknown(str(path), "its form is that of none of them")
 
 

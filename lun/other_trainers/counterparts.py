@@ -157,9 +157,10 @@ def among(known: Mapping[str, str], otherwise: str = VALUE) -> Callable[[str], s
 
 
 def by_name(tables: Iterable[ProgramTable]) -> dict[str, Counterpart]:
-    """The rows of several programs; the first that has a name says what it means."""
+    """The rows of several programs; the first that has a name says what it means. Inner keys are no options."""
     found: dict[str, Counterpart] = {}
     for table in tables:
         for name, counterpart in table.rows.items():
-            found.setdefault(name.rpartition(".")[2], counterpart)
+            if "." not in name:
+                found.setdefault(name, counterpart)
     return found

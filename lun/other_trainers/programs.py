@@ -1,9 +1,12 @@
 """All tables, and what a name means that is met without a program."""
 
 from lun.other_trainers import answers as a
+from lun.other_trainers.ai_toolkit_table import AI_TOOLKIT
 from lun.other_trainers.counterparts import Counterpart, ProgramTable, by_name, elsewhere, rows, setting
 from lun.other_trainers.diffusers_table import DIFFUSERS
 from lun.other_trainers.kohya_table import KOHYA
+from lun.other_trainers.onetrainer_table import ONETRAINER
+from lun.other_trainers.simpletuner_table import SIMPLETUNER
 
 MANNERS = ProgramTable(
     "Names that many programs and lists of hyperparameters have",
@@ -46,7 +49,7 @@ MANNERS = ProgramTable(
 )
 """Shown on no page: what people type by habit."""
 
-TABLES = (KOHYA, DIFFUSERS)
+TABLES = (KOHYA, DIFFUSERS, ONETRAINER, SIMPLETUNER, AI_TOOLKIT)
 """The programs that have a page and a reader."""
 
 OTHERS = by_name((*TABLES, MANNERS))

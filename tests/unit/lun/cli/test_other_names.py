@@ -14,7 +14,8 @@ from lun.other_trainers.programs import OTHERS
 from lun.trainer import run
 
 OURS = {flag.lstrip("-").replace("-", "_") for flag in FLAGS} | trainer_arguments() | OLD_ARGUMENTS
-BASES = {"zero_terminal_snr": "sd21-v", "rescale_betas_zero_snr": "sd21-v", "do_edm_style_training": "sdxl"}
+ZERO = ("zero_terminal_snr", "rescale_betas_zero_snr", "rescale_noise_scheduler_to_zero_terminal_snr")
+BASES = {**dict.fromkeys(ZERO, "sd21-v"), "do_edm_style_training": "sdxl"}
 
 
 def refused(words: list[str]) -> Fault:

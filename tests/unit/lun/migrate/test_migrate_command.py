@@ -1,5 +1,6 @@
 """One example file of each trainer, read into sets that training accepts; nothing of it is dropped without a word."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_ai_toolkits_folders_become_sets(migrated):
     assert "random_scale: True" in said and kept["params"]["captions"]["files"] == ["caption2"]
 
 
-@pytest.mark.parametrize("name", ["kohya.toml", "onetrainer.json", "simpletuner.json", "ai-toolkit.yaml"])
+@pytest.mark.parametrize("name", ["kohya.toml", "onetrainer.json", "simpletuner.json"])
 def test_training_accepts_what_comes_out(name, tmp_path, capsys):
     out = tmp_path / "sets.yaml"
     assert run([str(FOREIGN / name), "-o", str(out)]) == 0
@@ -106,8 +107,18 @@ def test_training_accepts_what_comes_out(name, tmp_path, capsys):
     assert train(["--base", str(TINY), str(out), *words, "--check"]) == 0, capsys.readouterr().err
 
 
+WHOLE = [
+    *("kohya.sh", "kohya-run.toml", "diffusers-dreambooth.sh"),
+    *("onetrainer-run.json", "simpletuner-run.json", "ai-toolkit.yaml", "ai-toolkit-run.yaml"),
+]
+
+
 def whole(name: str, out: Path) -> dict[str, Any]:
-    assert run([str(FOREIGN / name), "-o", str(out)]) == 0
+    return whole_of(FOREIGN / name, out)
+
+
+def whole_of(file: Path, out: Path) -> dict[str, Any]:
+    assert run([str(file), "-o", str(out)]) == 0
     found: dict[str, Any] = yaml.safe_load((out / "run.yaml").read_text())
     return found
 
@@ -183,7 +194,115 @@ def test_a_command_may_be_given_as_a_word(tmp_path):
     assert found["lightning"]["trainer"]["max_steps"] == 1600  # there where nothing is said
 
 
-@pytest.mark.parametrize("name", ["kohya.sh", "kohya-run.toml", "diffusers-dreambooth.sh"])
+def test_onetrainers_settings_become_a_configuration(tmp_path, capsys):
+    found = whole("onetrainer-run.json", tmp_path)
+    said = "".join(capsys.readouterr())
+    assert found["extends"] == ["sdxl", "latent-cache", "min-snr", "bf16", "offset-noise"]
+    model, params = found["model"], found["model"]["params"]
+    assert model["base_learning_rate"] == 4e-5  # times the root of its four pictures a step
+    assert (params["cond_stage_lr_multiple"], params["ucg_rate"]) == (0.25, 0.05)
+    assert params["ema_config"]["params"]["decay"] ** 5 == pytest.approx(0.998)
+    assert params["training_config"]["params"]["rules"] == {"text_encoder": {"match": "text_encoder*", "until": "25%"}}
+    objective = params["objective"]["params"]
+    assert objective["timesteps"]["params"] == {"low": 100, "high": 900} and objective["loss"]["params"] == {
+        "delta": 0.2
+    }
+    train = found["data"]["params"]["train"]["params"]
+    assert (train["data_root"], train["mask"]) == ("data/pony", "folder")
+    (prompt,) = found["lightning"]["callbacks"]["image_logger"]["params"]["prompts"]
+    assert (prompt["negative"], prompt["scheduler"], prompt["guidance"]) == ("blurry", "euler", 6.0)
+    text = (tmp_path / "run.yaml").read_text()
+    assert "hf_never_shown" not in text + said
+    for words in ("sample_rate_of_dreams = 3", "perturbation_noise_weight", "ema_decay: 0.998 there"):
+        assert words in said and words in text
+
+
+def test_what_onetrainers_preset_does_not_say_is_that_programs_default(tmp_path):
+    (tmp_path / "preset.json").write_text('{"model_type": "STABLE_DIFFUSION_15", "training_method": "LORA"}')
+    found = whole_of(tmp_path / "preset.json", tmp_path)
+    rules = found["model"]["params"]["adapter_config"]["params"]["rules"]
+    assert rules["attention"] == {
+        "match": ["unet.*"],
+        "kind": {"target": "ldm.adapters.LoRA", "params": {"rank": 16, "alpha": 1, "dropout": 0}},
+    }
+    assert "text" in rules and "fp16" in found["extends"] and found["model"]["base_learning_rate"] == 3e-6
+    assert found["lightning"]["trainer"]["max_epochs"] == 100
+
+
+def test_a_model_or_method_of_onetrainer_that_is_not_here_is_refused(tmp_path, capsys):
+    for text, told in (
+        ('{"model_type": "FLUX_DEV_1"}', "FLUX_DEV_1 is not trained here"),
+        ('{"training_method": "FINE_TUNE_VAE"}', "FINE_TUNE_VAE is not read"),
+        ('{"training_method": "LORA", "peft_type": "OFT_2"}', "no adapters OFT_2"),
+    ):
+        (tmp_path / "preset.json").write_text(text)
+        assert run([str(tmp_path / "preset.json"), "-o", str(tmp_path / "out.yaml")]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_simpletuners_settings_become_a_configuration(tmp_path, capsys):
+    found = whole("simpletuner-run.json", tmp_path)
+    said = "".join(capsys.readouterr())
+    assert found["extends"] == ["sdxl", "lora", "bf16", "int8", "min-snr", "offset-noise"]
+    params = found["model"]["params"]
+    kind = params["adapter_config"]["params"]["rules"]["attention"]["kind"]
+    assert kind == {"target": "ldm.adapters.LoRA", "params": {"rank": 32, "alpha": 16, "dropout": 0.1}}
+    assert params["optimizer_config"] == {"target": "bitsandbytes.optim.AdamW8bit", "params": {"weight_decay": 0.1}}
+    schedule = params["scheduler_config"]
+    assert schedule == {"target": "ldm.lr_scheduler.WarmupLinear", "params": {"warm_up_steps": 100, "minimum": 0.1}}
+    assert list(found["data"]["params"]["train"]["sets"]) == ["my-images", "squares", "kept"]
+    (prompt,) = found["lightning"]["callbacks"]["image_logger"]["params"]["prompts"]
+    assert (prompt["width"], prompt["height"], prompt["guidance"]) == (768, 512, 6.0)
+    text = (tmp_path / "run.yaml").read_text()
+    assert "hf_never_shown" not in text + said and "hub_token" in said
+    for words in ("made_up = 3", "input_perturbation = 0.1", "each pass cuts anew", "lr_end = 1e-05: as a share"):
+        assert words in said and words in text
+
+
+def test_ai_toolkits_job_becomes_a_configuration(tmp_path, capsys):
+    found = whole("ai-toolkit-run.yaml", tmp_path)
+    said = "".join(capsys.readouterr())
+    assert found["extends"] == ["sdxl", "latent-cache", "lora", "min-snr", "bf16"]
+    params = found["model"]["params"]
+    rules = params["adapter_config"]["params"]["rules"]
+    ranks = {name: (rule["kind"]["params"]["rank"], rule["kind"]["params"]["alpha"]) for name, rule in rules.items()}
+    assert ranks == {"attention": (16, 8), "convolutions": (4, 4), "text": (16, 8)}
+    assert params["training_config"]["params"]["rules"]["text"]["lr"] == "0.5x"
+    assert params["optimizer_config"]["params"] == {"weight_decay": 0.02} and params["ema_decay"] == 0.99
+    trainer = found["lightning"]["trainer"]
+    assert (trainer["max_steps"], trainer["gradient_clip_val"], trainer["accumulate_grad_batches"]) == (2000, 1, 2)
+    first, second = found["lightning"]["callbacks"]["image_logger"]["params"]["prompts"]
+    assert (first["seed"], second["seed"], second["prompt"], first["guidance"]) == (42, 43, "a dog", 6)
+    assert "train.made_up = 3" in said and "content_or_style = style" in said and "train_unet" not in said
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "told"),
+    [
+        ("job.yaml", {"config": {"process": [{"model": {"is_flux": True}}]}}, "is_flux is not trained here"),
+        ("job.yaml", {"config": {"process": [{"type": "slider"}]}}, "type slider is not read"),
+        ("job.yaml", {"config": {"process": [{"network": {"type": "ip"}}]}}, "no adapters ip here"),
+        ("config.json", {"model_family": "flux"}, "the family 'flux' are not trained here"),
+        ("config.json", {"model_family": "sdxl", "lora_type": "lycoris", "lycoris_config": "x.json"}, ""),
+    ],
+)
+def test_models_and_adapters_that_are_not_here_are_refused(tmp_path, capsys, file, settings, told):
+    (tmp_path / file).write_text(json.dumps(settings))
+    (tmp_path / "x.json").write_text('{"algo": "boft"}')
+    assert run([str(tmp_path / file), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert (told or "no adapters boft here") in capsys.readouterr().err
+
+
+def test_an_adapter_file_of_simpletuner_is_read_with_it(tmp_path):
+    (tmp_path / "lycoris.json").write_text('{"algo": "lokr", "linear_dim": 64, "linear_alpha": 2, "factor": 16}')
+    settings = {"model_family": "sdxl", "lora_type": "lycoris", "lycoris_config": "lycoris.json"}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    rules = whole_of(tmp_path / "config.json", tmp_path)["model"]["params"]["adapter_config"]["params"]["rules"]
+    params = {"rank": 64, "alpha": 2, "dropout": 0, "factor": 16}
+    assert rules["attention"]["kind"] == {"target": "ldm.adapters.LoKr", "params": params}
+
+
+@pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_configuration_passes_the_check(name, tmp_path, capsys, monkeypatch):
     bitsandbytes_stub.install(monkeypatch)
     whole(name, tmp_path)
@@ -227,7 +346,7 @@ def tiny_networks(folder: Path) -> Path:
     return folder / "tiny.yaml"
 
 
-TRAINED = ["kohya-lora.sh", "diffusers.sh"]
+TRAINED = ["diffusers.sh", "ai-toolkit-lora.yaml", "kohya-lora.sh", "onetrainer-lora.json", "simpletuner-lora.json"]
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -236,10 +355,12 @@ def test_what_is_written_trains(name, tmp_path, capsys, monkeypatch):
     (tmp_path / "data/2_cat").mkdir(parents=True)
     for file in sorted(make_pictures(tmp_path / "raw", 4).rglob("*.*")):
         file.rename(tmp_path / "data/2_cat" / file.name)
-    text = (FOREIGN / name).read_text().replace("512", "8")
-    (tmp_path / name).write_text(text)
+    for file in FOREIGN.glob(f"{name.partition('.')[0]}*"):
+        (tmp_path / file.name).write_text(file.read_text().replace("512", "8"))
     assert run([name, "-o", "."]) == 0
     words = ["model.params.ckpt_path=null", "--logdir", "logs", "lightning.trainer.max_steps=2", "-t"]
+    if "buckets" in Path("run.yaml").read_text():
+        words.append("data.params.buckets.step=8")
     assert train(["--base", "run.yaml", str(tiny_networks(tmp_path)), *words]) == 0, capsys.readouterr().err
     assert (newest_run(tmp_path / "logs") / "checkpoints/last.ckpt").exists()
 

@@ -12,9 +12,9 @@ from typing import Any
 from ldm.errors import Fault
 from lun.config.reading.yaml_files import read_text
 from lun.migrate import kohya
-from lun.migrate.base_model import model_of
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken
+from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
 from lun.other_trainers.kohya_table import KOHYA
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.migrate.base_model import model_of
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found, Taken
+from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
 from lun.other_trainers.diffusers_table import DIFFUSERS
 

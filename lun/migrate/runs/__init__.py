@@ -1,0 +1,1 @@
+"""Readers of whole configurations of other programs, and what they share."""
