@@ -1,24 +1,17 @@
-"""Classes of libraries that fit a slot by their kind and yet cannot do their work here, with what does it instead."""
+"""Classes that fit a slot by their kind and yet cannot do their work here, with what does it instead."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from ldm.admission import LIBRARIES, definition, granted
+from ldm.admission import DRAWER, LIBRARIES, PROJECT, definition, granted
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
 from ldm.shell import quoted
-
-
-class Instead(NamedTuple):
-    """Why a class is refused, and what to write in its place."""
-
-    why: str
-    fix: str
-
+from lun.config.insides import BASE, INSIDES, Instead
 
 _EPOCHS = "it counts Lightning's epochs, and a run here is one endless epoch"
 _AVERAGE = Instead(
@@ -33,7 +26,6 @@ _LAYERS = Instead(
     "it freezes and frees layers by epochs", "model.params.cond_stage_trainable, or a callback of your own in lun/local"
 )
 _DUMMY = Instead("it stands for what another trainer does", "torch.optim.AdamW")
-_BASE = Instead("it is the base of others and does nothing by itself", "a class that derives from it")
 _CLOSURE = Instead(
     "its step computes the loss by itself, which float16, accumulation and an autoencoder's two optimizers rule out",
     "the class of the same name without Closure",
@@ -50,10 +42,10 @@ def _ours(target: str) -> Instead:
 
 
 UNFIT: Mapping[str, Instead] = {
-    _CALLBACKS + "callback.Callback": _BASE,
-    _CALLBACKS + "checkpoint.Checkpoint": _BASE,
-    _CALLBACKS + "progress.progress_bar.ProgressBar": _BASE,
-    _CALLBACKS + "prediction_writer.BasePredictionWriter": _BASE,
+    _CALLBACKS + "callback.Callback": BASE,
+    _CALLBACKS + "checkpoint.Checkpoint": BASE,
+    _CALLBACKS + "progress.progress_bar.ProgressBar": BASE,
+    _CALLBACKS + "prediction_writer.BasePredictionWriter": BASE,
     _CALLBACKS + "finetuning.BaseFinetuning": _LAYERS,
     _CALLBACKS + "finetuning.BackboneFinetuning": _LAYERS,
     _CALLBACKS + "batch_size_finder.BatchSizeFinder": _TRIALS,
@@ -86,8 +78,8 @@ UNFIT: Mapping[str, Instead] = {
         "it takes matrices alone, and networks have convolutions, norms and biases, too",
         "the layer muon behind --base's files: ldm.training.matrices.Muon beside AdamW",
     ),
-    "torch.optim.optimizer.Optimizer": _BASE,
-    "torch.optim.lr_scheduler.LRScheduler": _BASE,
+    "torch.optim.optimizer.Optimizer": BASE,
+    "torch.optim.lr_scheduler.LRScheduler": BASE,
     "transformers.optimization.AdafactorSchedule": Instead(
         "it only shows the rates of one optimizer", "model.params.scheduler_config=null"
     ),
@@ -126,16 +118,16 @@ def require_fit(path: str, value: Any) -> None:
 
 
 def _of_no_use(home: str, value: Any) -> Instead | None:
-    if reason := UNFIT.get(home):
+    if reason := UNFIT.get(home) or INSIDES.get(home):
         return reason
     package = home.partition(".")[0]
     if package in ONES_TRIED and value.__name__ not in ONES_TRIED[package] and package not in granted():
         names = ", ".join(f"{package}.{name}" for name in sorted(ONES_TRIED[package]))
         why = "nobody has tried whether it goes on as it should where a run stopped"
         return Instead(why, f"{names}; or --allow {quoted(package)}")
-    if not (inspect.isclass(value) and home.startswith(tuple(f"{library}." for library in LIBRARIES))):
+    if not inspect.isclass(value) or package not in (*LIBRARIES, *PROJECT) or home.startswith(f"{DRAWER}."):
         return None
-    if inspect.isabstract(value):
-        return _BASE
+    if inspect.isabstract(value) and package in LIBRARIES:
+        return BASE
     private = value.__qualname__.startswith("_")
-    return Instead("it is an inside of its library", "a class that its library documents") if private else None
+    return Instead("it is an inside of its package", "a class that is documented") if private else None

@@ -33,6 +33,7 @@ from ldm.ema.profiles import PowerDecay
 from ldm.errors import Fault
 from ldm.modules.equivariance import Equivariance
 from ldm.util import instantiate_from_config
+from lun.config.insides import INSIDES
 from lun.config.schema import alternatives, fits
 from lun.config.signature import Parameter, accepted_by
 from lun.data.cache.cache_settings import Cache
@@ -213,51 +214,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings under which alone a parameter says anything, so that they stand beside it."""
 NO_PARTS: Mapping[str, str] = {
-    "ldm.adapters.layer.Adapter": "what kinds of adapters have in common; its parameters are tried with each of them",
-    "ldm.models.base.TrainedModel": "what models have in common; its parameters are tried with each of them",
-    "ldm.models.told_steps.TellsSteps": "what models have in common; its parameters are tried with each of them",
-    "ldm.training.optimized.OptimizedModel": "what models have in common; its parameters are tried with each of them",
-    "ldm.training.quantised.QuantisedLinear": "what a linear layer of a network becomes, by `base_config`",
-    "ldm.models.diffusion.network_holder.DiffusionWrapper": "the place of a network on disk",
-    "ldm.modules.networks.library_network.LibraryNetwork": "what networks of diffusers have in common",
-    "ldm.modules.networks.patches.PlacedPatches": "a layer of the network, which has its parameters",
-    "ldm.modules.encoders.sd3.ProjectedCLIP": "a part of the conditioner, which has its parameters",
-    "ldm.modules.encoders.t5.T5Text": "a part of the conditioner, which has its parameters",
-    "ldm.modules.encoders.openclip.OpenCLIPText": "what both encoders have in common",
-    "ldm.modules.losses.batch_norm.BatchNorm": "a layer of the discriminator with torch's own parameters",
-    "ldm.modules.losses.lpips.LPIPS": "a layer of the loss, which has its parameter",
-    "ldm.modules.losses.vgg.VGG16Features": "a layer of the loss, which has its parameter",
-    "ldm.modules.losses.discriminator.NLayerDiscriminator": "a layer of the loss, which has its parameters",
-    "ldm.modules.networks.vae.FullPrecisionConv2d": "torch's convolution with its own parameters",
-    "lun.callbacks.controls.Controls": "every run has it, with what the program hands it",
-    "lun.callbacks.final.FinalCheckpoint": "every run has it, with what the program hands it",
-    "lun.loop.position_callback.FollowPosition": "every run has it, with what the program hands it",
-    "lun.callbacks.stops.Stops": "every run has it, with what the program hands it",
-    "lun.run_dir.latest.LinkLatest": "every run has it, with what the program hands it",
-    "lun.report.renewal.RunPage": "every run has it, with what the program hands it",
-    **dict.fromkeys(
-        (
-            "lun.data.keyed.Keyed",
-            "lun.data.rejects.Replacing",
-            "lun.data.order.position_sampler.OnceBatchSampler",
-            "lun.data.order.position_sampler.OnceByBucketSampler",
-            "lun.data.order.position_sampler.PositionBatchSampler",
-        ),
-        "the data module makes it of what the program has",
-    ),
-    **dict.fromkeys(
-        ("ldm.adapters.token_embeddings.AddedVectors", "ldm.adapters.token_embeddings.TokenEmbedding"),
-        "made of an embedding's settings: `unit/ldm/adapters/test_embedding_settings.py`",
-    ),
-    **dict.fromkeys(
-        ("lun.memory.by_shape.ByShape", "lun.memory.eight_bit.EightBit"),
-        "reckons memory, and gets a model's parameters: `unit/lun/memory`",
-    ),
-    "lun.strategies.half.Mixed": "made by a policy of `lun.strategies.precision`",
-    "lun.strategies.half.HalfWeights": "what precisions with bfloat16 weights have in common",
-    "lun.strategies.half.MasterWeights": "made by a policy of `lun.strategies.precision`",
-    "lun.strategies.half.RoundedWeights": "made by a policy of `lun.strategies.precision`",
-    "lun.strategies.zero.autocast.ZeroPrecision": "made by the strategy",
+    **{path: inside.why for path, inside in INSIDES.items()},
     "lun.strategies.deepspeed.DeepSpeed": "needs an optional package; `distributed/test_zero.py` trains with it",
     "lun.data.local.Local": "needs a folder: `test_data_settings.py`",
     "lun.data.packed.PackedSet": "needs a packed set: `test_data_settings.py`",

@@ -28,6 +28,8 @@ from ldm.admission import definition, refusal
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.training.schedule import factors_of
+from lun.config.declared.declarations import declared
+from lun.config.insides import INSIDES
 from lun.config.targets import find_target
 from lun.config.unfit import NEEDS, ONES_TRIED, UNFIT
 from lun.strategies.strategy_names import NAMES, strategy_of
@@ -242,6 +244,18 @@ def test_what_is_refused_or_needs_a_package_still_exists() -> None:
     kinds += [*of_libraries(Logger), *of_libraries(Strategy), Optimizer, LRScheduler, Callback]
     gone = {one for one in {*UNFIT, *NEEDS} - {definition(kind) for kind in kinds} if not one.startswith("lun.")}
     assert gone <= {"lightning.pytorch.loggers.neptune.NeptuneLogger"}
+
+
+@pytest.mark.parametrize("path", sorted(INSIDES))
+def test_what_a_run_makes_by_itself_is_refused_with_what_to_write(path: str) -> None:
+    with pytest.raises(Fault, match="CFG08") as refused:
+        find_target(path, declared)
+    assert refused.value.why and refused.value.fix
+
+
+def test_a_private_class_of_ours_is_refused() -> None:
+    with pytest.raises(Fault, match="CFG08"):
+        find_target("lun.data.loader._Delivery", declared)
 
 
 def test_a_logger_whose_package_is_absent_is_told_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
