@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.cli import parser
 from lun.cli.arguments import Arguments
 from lun.cli.usage import usage, version
@@ -36,11 +37,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: Arguments, words: list[str]) -> int:
-    if arguments.help or arguments.version or arguments.list_presets:
-        print(_information(arguments), end="")
-        return 0
-    if arguments.doctor:
-        return _examine(Path(arguments.logdir))
+    if (answered := _answer(arguments)) is not None:
+        return answered
     if arguments.new:
         arguments, words = _first_config(arguments)
     return _go(arguments, words)
@@ -129,10 +127,37 @@ def _show_what_is_known(settings: Settings, arguments: Arguments, error: Excepti
             print(as_started(line))
 
 
-def _information(arguments: Arguments) -> str:
-    if arguments.list_presets:
-        return as_started(listing())
-    return (usage() if arguments.help else version()) + "\n"
+def _answer(arguments: Arguments) -> int | None:
+    """The exit code of what looks at no configuration, once it has answered; None where something else is asked for."""
+    if arguments.help or arguments.version:
+        print(usage() if arguments.help else version())
+    elif arguments.list_presets:
+        print(as_started(listing()), end="")
+    elif arguments.print_completion:
+        _print_completion(arguments.print_completion)
+    elif arguments.schema is not None:
+        _write_schema(arguments.schema)
+    else:
+        return _examine(Path(arguments.logdir)) if arguments.doctor else None
+    return 0
+
+
+def _print_completion(shell: str) -> None:
+    from lun.cli.completion import script_of_training  # reads what Lightning's Trainer takes
+
+    print(script_of_training(shell), end="")
+
+
+def _write_schema(file: str) -> None:
+    from lun.config.reference.json_schema import schema_text  # reads the sources of all that can be named
+
+    if not file:
+        print(schema_text(), end="")
+        return
+    from ldm.files.replacing import replace_text
+
+    replace_text(Path(file), schema_text())
+    print(f"wrote {file}; the first lines of a config name it:\n# yaml-language-server: $schema={quoted(file)}")
 
 
 def _first_config(arguments: Arguments) -> tuple[Arguments, list[str]]:

@@ -32,6 +32,10 @@ class Arguments:
     probe: bool = False
     print_config: bool = False
     list_presets: bool = False
+    schema: str | None = None
+    """A file to write the JSON Schema of configurations to; '' for the terminal."""
+    print_completion: str | None = None
+    """`bash` or `zsh`."""
     accept_change: tuple[str, ...] = ()
     time_limit: int | None = None
     """Seconds."""

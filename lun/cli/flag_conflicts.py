@@ -13,11 +13,16 @@ from lun.cli.flags import FLAGS
 
 INFORMATION = ("help", "version")
 """Whatever stands beside them, they answer."""
-LOOKING: Mapping[str, Collection[str]] = {"doctor": ("logdir", "debug"), "list_presets": ("debug",)}
+LOOKING: Mapping[str, Collection[str]] = {
+    "doctor": ("logdir", "debug"),
+    "list_presets": ("debug",),
+    "schema": ("debug",),
+    "print_completion": ("debug",),
+}
 """What looks at no configuration -> what it takes."""
 WRITING = ("new", "base", "init_from", "data_root", "fit", "name", "debug")
 """What writes a configuration, and what it takes."""
-STOPPING = ("doctor", "list_presets", "print_config", "check")
+STOPPING = ("doctor", "list_presets", "schema", "print_completion", "print_config", "check")
 """What answers and stops: one of them at a time."""
 
 
@@ -34,7 +39,7 @@ def require_effects(given: Mapping[str, Any], settings: bool) -> None:
 
 
 def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
-    stopping = [name for name in STOPPING if given.get(name)]
+    stopping = [name for name in STOPPING if given.get(name) not in (None, False)]
     if len(stopping) > 1:
         yield _together(stopping[0], stopping[1], "each of them answers and stops", f"{_flag(stopping[0])} alone")
     for name in set(stopping) & LOOKING.keys():

@@ -12,6 +12,8 @@ from ldm.errors import Fault
 TRUE = ("yes", "true", "t", "y", "1", "on")
 FALSE = ("no", "false", "f", "n", "0", "off")
 
+SHELLS = ("bash", "zsh")
+
 Read = Callable[[str, str], Any]
 
 
@@ -79,6 +81,13 @@ def change(text: str, flag: str) -> str:
     return text
 
 
+def shell(text: str, flag: str) -> str:
+    """A shell that completes words."""
+    if text not in SHELLS:
+        raise Fault("CLI03", f"{flag} takes {' or '.join(SHELLS)}, not {text!r}", fix=f"{flag} bash")
+    return text
+
+
 def reads_as(read: Read, text: str) -> bool:
     """Whether `text` is a value of this kind."""
     try:
@@ -109,6 +118,8 @@ FLAGS: Mapping[str, Flag] = {
     "--probe": Flag("probe", "none"),
     "--print-config": Flag("print_config", "none"),
     "--list-presets": Flag("list_presets", "none"),
+    "--schema": Flag("schema", "maybe", bare=""),
+    "--print-completion": Flag("print_completion", "one", shell),
     "--accept-change": Flag("accept_change", "list", change),
     "--time-limit": Flag("time_limit", "one", time_limit),
     "--fit": Flag("fit", "maybe", gibibytes, bare=0.0),

@@ -54,6 +54,8 @@ information
   --doctor                     look for faults in this machine: torch, driver, packages, disk (exit status 1 if any)
   --print-config               the merged configuration
   --list-presets               the configs that are shipped, to be named after --base
+  --schema [FILE]              a JSON Schema of configs, by which editors complete and explain keys (configs/README.md)
+  --print-completion SHELL     a script by which bash or zsh completes these words (lun/README.md)
   -d, --debug                  tracebacks
   --version                    versions
   -h, --help                   this text

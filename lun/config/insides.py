@@ -14,14 +14,16 @@ class Instead(NamedTuple):
 
 
 BASE = Instead("it is the base of others and does nothing by itself", "a class that derives from it")
-_EVERY_RUN = Instead("every run has it, with what the program hands it", "delete the line: nothing is missing")
+_EVERY_RUN = Instead("a run makes it by itself, with what the program hands it", "delete the line: nothing is missing")
 _DATA_MODULE = Instead(
     "the data module makes it of what the run has", "settings of lun.data.module.DataModuleFromConfig"
 )
 _LAYER = Instead("it is a layer of a network or a loss here, which builds it", "the network or loss itself")
 _ENCODER = Instead("it is a part of a conditioner here, which builds it", "ldm.modules.encoders.sd3.SD3Conditioner")
 _WORD = Instead("it is made of what `embeddings` of adapters say", "ldm.adapters.Adapters with embeddings: {NAME: ...}")
-_QUANTISED = Instead("it is what a layer becomes below adapters", "model.params.base_config={target: ldm.adapters.Nf4}")
+_QUANTISED = Instead(
+    "it is what a layer becomes below adapters", "'model.params.base_config={target: ldm.adapters.Nf4}'"
+)
 _FORECAST = Instead("it reckons memory, and nothing is stepped by it", "torch.optim.AdamW")
 _PRECISION = Instead(
     "a policy of precision makes it", "lightning.trainer.precision, or lun.strategies.precision.Bf16Mixed"
@@ -55,6 +57,7 @@ INSIDES: Mapping[str, Instead] = {
             "lun.callbacks.unmet_words.UnmetWords",
             "lun.checkpoints.atomic.AtomicIO",
             "lun.loop.position_callback.FollowPosition",
+            "lun.probe.meter.ProbeMeter",
             "lun.report.renewal.RunPage",
             "lun.run.fill_caches.FillCaches",
             "lun.run_dir.latest.LinkLatest",

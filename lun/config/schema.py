@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Union
 
-_LISTS = (
+SEQUENCES = (
     list,
     tuple,
     set,
@@ -22,7 +22,7 @@ _LISTS = (
     collections.abc.Set,
 )
 _OURS = ("ldm", "lun")
-_MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
 def mismatch(value: Any, annotation: Any) -> str | None:
@@ -33,7 +33,7 @@ def mismatch(value: Any, annotation: Any) -> str | None:
     if fits(value, annotation):
         return None
     text = f"expected {described(annotation)}, got {shown(value)}"
-    if any(map(_is_built, alternatives(annotation))):
+    if any(map(is_built, alternatives(annotation))):
         return text + " (an object is written as a recipe: target and params)"
     if isinstance(value, bool) and any(choice is str for choice in alternatives(annotation)):
         return text + " (YAML reads a bare yes, no, on or off so: put it in quotes)"
@@ -56,9 +56,9 @@ def fits(value: Any, annotation: Any) -> bool:
     if annotation in (bool, int, float, str):
         return _fits_scalar(value, annotation)
     container = origin or annotation
-    if container in _LISTS:
+    if container in SEQUENCES:
         return isinstance(value, list) and _fits_entries(value, container, typing.get_args(annotation))
-    if container in _MAPS or typing.is_typeddict(annotation):
+    if container in MAPS or typing.is_typeddict(annotation):
         return isinstance(value, Mapping) and _fits_values(value, typing.get_args(annotation))
     if container is collections.abc.Callable or container is type:
         return value is not None and not isinstance(value, (bool, int, float, str, list, Mapping))
@@ -106,12 +106,12 @@ def _may_stand_for(value: Any, kind: type) -> bool:
     """
     if kind in (Any, object):
         return True
-    if _is_built(kind):
+    if is_built(kind):
         return dataclasses.is_dataclass(kind) and isinstance(value, Mapping)
     return getattr(kind, "_is_protocol", False) or (value is not None and not isinstance(value, (bool, int, float)))
 
 
-def _is_built(kind: Any) -> bool:
+def is_built(kind: Any) -> bool:
     """Whether it is a class or protocol of ours, whose objects only a recipe makes."""
     ours = inspect.isclass(kind) and kind.__module__.partition(".")[0] in _OURS
     return ours and not typing.is_typeddict(kind) and not issubclass(kind, (str, enum.Enum))
@@ -120,12 +120,12 @@ def _is_built(kind: Any) -> bool:
 def _fits_entries(value: list[Any], container: Any, given: tuple[Any, ...]) -> bool:
     if not given:
         return True
-    if _is_of_fixed_length(container, given):
+    if is_of_fixed_length(container, given):
         return len(value) == len(given) and all(map(fits, value, given))
     return all(_fits_entry(entry, given[0]) for entry in value)
 
 
-def _is_of_fixed_length(container: Any, given: tuple[Any, ...]) -> bool:
+def is_of_fixed_length(container: Any, given: tuple[Any, ...]) -> bool:
     """`tuple[int]` is not counted: libraries write it for any number of entries."""
     return container is tuple and len(given) > 1 and given[-1] is not Ellipsis
 
@@ -148,11 +148,11 @@ def _described(annotation: Any) -> str:
     if origin is typing.Annotated:
         return described(given[0])
     container = origin or annotation
-    if container in _LISTS:
-        if _is_of_fixed_length(container, given):
+    if container in SEQUENCES:
+        if is_of_fixed_length(container, given):
             return f"a list of {len(given)}: {', '.join(described(entry) for entry in given)}"
         return f"a list of {described(given[0])}" if given else "a list"
-    if container in _MAPS or typing.is_typeddict(annotation):
+    if container in MAPS or typing.is_typeddict(annotation):
         return "a map"
     if container is collections.abc.Callable:
         return "a recipe (target and params)"

@@ -20,6 +20,8 @@ MODES: dict[str, Sequence[str]] = {
     "print": ["--base", "a.yaml", "--print-config"],
     "doctor": ["--doctor"],
     "presets": ["--list-presets"],
+    "schema": ["--schema"],
+    "completion": ["--print-completion", "bash"],
 }
 VALUES = {
     "--train": ["true"],
@@ -39,12 +41,14 @@ VALUES = {
     "--time-limit": ["1:30"],
     "--allow": ["mine"],
     "--family": ["mine.MINE"],
+    "--schema": ["schema.json"],
+    "--print-completion": ["bash"],
 }
 """A word other than the default for each flag that takes one."""
 NEW = {"--init-from", "--name", "--postfix"}
 LOOK = {flag for flag in FLAGS if flag not in ("--debug", "--help", "--version")}
-BLIND = {"--doctor", "--list-presets"}
-STOP = {"--doctor", "--list-presets", "--check", "--print-config"}
+BLIND = {"--doctor", "--list-presets", "--schema", "--print-completion"}
+STOP = BLIND | {"--check", "--print-config"}
 REFUSED = {
     "plan": {"--accept-change", "--no-test"} | BLIND,
     "train": {"--accept-change", "--no-test"} | BLIND,
@@ -54,6 +58,8 @@ REFUSED = {
     "print": {"--accept-change", "--no-test"} | STOP - {"--print-config"},
     "doctor": LOOK - {"--doctor", "--logdir"},
     "presets": LOOK - {"--list-presets"},
+    "schema": LOOK - {"--schema"},
+    "completion": LOOK - {"--print-completion"},
 }
 """What has no effect in each mode, and is refused; `--no-test` with false, which asks for a test."""
 CASES = list(itertools.product(MODES, FLAGS))
@@ -99,7 +105,7 @@ def test_a_flag_of_old_command_lines_without_effect_is_told(words: str, told: st
     assert told in "".join(found) and len(found) == bool(told)
 
 
-@pytest.mark.parametrize("mode", ["doctor", "presets"])
+@pytest.mark.parametrize("mode", ["doctor", "presets", "schema", "completion"])
 def test_what_reads_no_configuration_takes_no_setting(mode: str) -> None:
     assert refused([*MODES[mode], "--base", "a.yaml"], "--base")
     assert refused([*MODES[mode], "seed=1"], "--base")

@@ -67,6 +67,7 @@ class ClassBody:
     def body(self, bases: Iterable[Any]) -> dict[str, Any]:
         """What stands in the body; fields with their annotations where the class is made of these."""
         names: dict[str, Any] = {"__module__": self.module.text.name, "__qualname__": self.node.name}
+        names["__doc__"] = ast.get_docstring(self.node) or ""
         fields = bool(self.marks) or any(_is_made_of_fields(base) for base in bases)
         for statement in flattened(self.node.body):
             for name in bound_by(statement):

@@ -196,6 +196,7 @@ class _Declarations:
             raise Unreadable(f"{self.text.name}.{node.name}: {error}") from error
         function = made[node.name]
         function.__qualname__ = owner + node.name
+        function.__doc__ = ast.get_docstring(node)
         return function
 
     def decorated(self, made: Any, decorators: list[ast.expr]) -> Any:

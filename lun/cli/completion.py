@@ -1,0 +1,107 @@
+"""Shell completion: a script for bash or zsh, printed once and read by each shell; completing starts no Python.
+
+The library shtab writes it from an argparse parser. `python main.py` and `python -m lun.NAME` begin with the word of
+another program, so bash gets a function for `python` besides, which hands on what these commands know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ldm.errors import Fault
+from ldm.missing_packages import install_line
+from lun.cli.flags import ALIASES, FLAGS, SHELLS
+from lun.cli.usage import USAGE
+from lun.config.reading.presets import presets
+from lun.config.trainer_arguments import trainer_arguments
+
+_CHOICES = {
+    "--scale_lr": ("none", "linear", "sqrt"),
+    "--accept-change": ("data", "batch"),
+    "--print-completion": SHELLS,
+}
+_FOLDERS = ("--data_root", "--logdir", "--resume")
+_FILES = ("--init-from", "--schema")
+_LINE = re.compile(r"^ +(?:-\w, )?(--[\w-]+)[^\n]*?  +(\S.*)$", re.MULTILINE)
+_CONFIGS = dict.fromkeys(SHELLS, "_lun_configs")
+_FINDING_CONFIGS = {
+    "bash": """
+_lun_configs() {{
+    compgen -W "{names}" -- "$1"
+    compgen -f -X '!*.yaml' -- "$1"
+    compgen -f -X '!*.yml' -- "$1"
+    compgen -d -S / -- "$1"
+}}
+""",
+    "zsh": """
+_lun_configs() {{ _alternative "presets:preset:({names})" "files:file:_files -g '*.y(a|)ml'" }}
+""",
+}
+_BASH_PYTHON = """
+_lun_python() {
+    local at=1 key=${COMP_WORDS[1]##*/}
+    [[ $key == -m ]] && at=2 && key=${COMP_WORDS[2]}
+    local completes=_shtab_${key//[^A-Za-z0-9]/_}
+    if ((COMP_CWORD > at)) && declare -F "$completes" > /dev/null; then
+        COMP_WORDS=("${COMP_WORDS[@]:at}")
+        ((COMP_CWORD -= at))
+        "$completes"
+    fi
+}
+complete -o default -o bashdefault -F _lun_python python python3
+"""
+
+
+def script(parser: argparse.ArgumentParser, names: Sequence[str], shell: str) -> str:
+    """The script by which a shell completes a command that goes by `names`, after `python -m` by the first of them.
+
+    Raises `Fault` DEP01 where shtab is missing.
+    """
+    try:
+        import shtab
+    except ImportError as error:
+        what = "shell completion needs the package shtab, which is not installed"
+        raise Fault("DEP01", what, fix=install_line("shtab")) from error
+    parser.prog = names[-1]
+    function = re.sub(r"\W", "_", names[0])
+    known = " ".join(preset.name for preset in presets())
+    preamble = _FINDING_CONFIGS[shell].format(names=known)
+    text = shtab.complete(parser, shell, root_prefix=function, preamble=preamble)
+    if shell == "bash":
+        return f"{text}\ncomplete -o bashdefault -F _shtab_{function} {names[0]}\n{_BASH_PYTHON}"
+    return f"{text}\ncompdef _shtab_{function} {' '.join(names)}\n"
+
+
+def script_of_training(shell: str) -> str:
+    """That of `python main.py`."""
+    return script(_parser_of_training(), ("main.py", "lun-train"), shell)
+
+
+def _parser_of_training() -> argparse.ArgumentParser:
+    """The options of the command line as argparse knows them; what reads the line is `lun.cli.parser`."""
+    parser = argparse.ArgumentParser("lun-train", add_help=False)
+    said = dict(_LINE.findall(USAGE))
+    for name in ("--base", *FLAGS):
+        _add(parser, name, said.get(name, ""))
+    for name in sorted(trainer_arguments()):
+        if f"--{name}" not in FLAGS:
+            parser.add_argument(f"--{name}", help="an argument of lightning.Trainer")
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, name: str, said: str) -> None:
+    names = [*(alias for alias, full in ALIASES.items() if full == name), name]
+    if name in FLAGS and FLAGS[name].value == "none":
+        parser.add_argument(*names, action="store_true", help=said)
+        return
+    many: dict[str, Any] = {"nargs": "*"} if name == "--base" else {}
+    option: Any = parser.add_argument(*names, help=said, choices=_CHOICES.get(name), **many)
+    if name == "--base":
+        option.complete = _CONFIGS
+    elif name in (*_FOLDERS, *_FILES):
+        import shtab
+
+        option.complete = shtab.DIRECTORY if name in _FOLDERS else shtab.FILE
