@@ -34,7 +34,10 @@ def cosine(share: float) -> float:
 @configurable
 @dataclass(frozen=True)
 class WarmupConstant:
-    """Rises linearly over `warm_up_steps` optimizer steps, from more than 0 so that no step is lost, and stays at 1."""
+    """Rises linearly over `warm_up_steps` optimizer steps, from more than 0 so that no step is lost, and stays at 1.
+
+    warm_up_steps  optimizer steps of the rise
+    """
 
     warm_up_steps: int = 0
 
@@ -45,7 +48,12 @@ class WarmupConstant:
 @configurable
 @dataclass(frozen=True)
 class WarmupCosine:
-    """Rises as `WarmupConstant`, then falls along half a cosine to `minimum` at `total_steps`, and stays there."""
+    """Rises as `WarmupConstant`, then falls along half a cosine to `minimum` at `total_steps`, and stays there.
+
+    total_steps  optimizer steps to the end of the fall; by default those of the run
+    warm_up_steps  optimizer steps of the rise
+    minimum  the last factor, as a share of the rate
+    """
 
     total_steps: int
     warm_up_steps: int = 0
@@ -60,7 +68,12 @@ class WarmupCosine:
 @configurable
 @dataclass(frozen=True)
 class WarmupLinear:
-    """Rises as `WarmupConstant`, then falls along a line to `minimum` at `total_steps`, and stays there."""
+    """Rises as `WarmupConstant`, then falls along a line to `minimum` at `total_steps`, and stays there.
+
+    total_steps  optimizer steps to the end of the fall; by default those of the run
+    warm_up_steps  optimizer steps of the rise
+    minimum  the last factor, as a share of the rate
+    """
 
     total_steps: int
     warm_up_steps: int = 0
@@ -75,7 +88,13 @@ class WarmupLinear:
 @configurable
 @dataclass(frozen=True)
 class WarmupRestarts:
-    """Rises as `WarmupConstant`, then falls as `WarmupCosine` in `cycles` equal parts, each again from 1 (SGDR)."""
+    """Rises as `WarmupConstant`, then falls as `WarmupCosine` in `cycles` equal parts, each again from 1 (SGDR).
+
+    total_steps  optimizer steps to the end of the last fall; by default those of the run
+    warm_up_steps  optimizer steps of the rise
+    cycles  how many falls
+    minimum  the last factor of each, as a share of the rate
+    """
 
     total_steps: int
     warm_up_steps: int = 0
@@ -99,6 +118,9 @@ class WarmupRestarts:
 class WarmupRex:
     """Rises as `WarmupConstant`, then falls to 0 at `total_steps`, late and ever faster (Chen et al. 2021, arXiv
     2107.04197, sec. 3): (1 - t) / (1/2 + (1 - t) / 2).
+
+    total_steps  optimizer steps to the end of the fall; by default those of the run
+    warm_up_steps  optimizer steps of the rise
     """
 
     total_steps: int
@@ -135,6 +157,13 @@ class LambdaWarmUpCosineScheduler(LambdaSchedule):
     """From `lr_start` linearly to `lr_max` in `warm_up_steps`, then along a cosine to `lr_min` at `max_decay_steps`.
 
     Despite their names the three are factors on the base learning rate.
+
+    warm_up_steps  optimizer steps of the rise
+    lr_min  the last factor
+    lr_max  the largest factor
+    lr_start  the first factor
+    max_decay_steps  the optimizer step of the last factor
+    verbosity_interval  every so many steps the factor is printed; 0 never
     """
 
     def __init__(
@@ -166,6 +195,13 @@ class LambdaWarmUpCosineScheduler2(LambdaSchedule):
     All parameters are lists with one entry a cycle; `cycle_lengths` counts optimizer steps, warm-up included. The last
     step of a cycle still belongs to it, and after the last cycle the factor stays where that ended. Raises `Fault`
     CFG03 for lists of different lengths.
+
+    warm_up_steps  optimizer steps of the rise, one number a cycle as for all
+    f_min  the last factor of each cycle
+    f_max  the largest factor of each
+    f_start  the first factor of each
+    cycle_lengths  optimizer steps of each cycle, the rise included
+    verbosity_interval  every so many steps the factor is printed; 0 never
     """
 
     def __init__(

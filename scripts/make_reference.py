@@ -4,11 +4,13 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ldm.util import get_obj_from_str
+from lun.config.reference.docstrings import about, told
+from lun.config.reference.json_schema import EXTENDS, SEED, TOLD
 from lun.config.schema import described, shown
 from lun.config.signature import Parameter, accepted_by
 
@@ -19,9 +21,14 @@ HEAD = """\
 Made by `scripts/make_reference.py` from the signatures that a config is checked against; a test holds it up to date.
 `lightning.trainer` takes the arguments of `lightning.Trainer`. Recipes, layers and sections are in [README](README.md).
 """
+SECTIONS = """\
+`model` and `data` are recipes (target and params), `lightning` holds `trainer` (arguments of `lightning.Trainer`),
+`callbacks` and `logger` (name: recipe); keys that begin with `x-` are free.
+"""
 TARGETS = {
     "Models (`model`)": [
         "ldm.models.diffusion.ddpm.LatentDiffusion",
+        "ldm.models.diffusion.ddpm.DDPM",
         "ldm.models.autoencoder.AutoencoderKL",
     ],
     "Networks (`model.params.unet_config`)": [
@@ -32,6 +39,7 @@ TARGETS = {
     "Text encoders (`model.params.cond_stage_config`)": [
         "ldm.modules.encoders.clip.FrozenCLIPEmbedder",
         "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder",
+        "ldm.modules.encoders.openclip.FrozenOpenCLIPEmbedder2",
         "ldm.modules.encoders.sdxl.SDXLConditioner",
         "ldm.modules.encoders.sd3.SD3Conditioner",
         "ldm.modules.encoders.words.HashedWordEmbedder",
@@ -41,13 +49,16 @@ TARGETS = {
         "ldm.diffusion.path.DDPMPath",
         "ldm.diffusion.rectified_flow.RectifiedFlow",
         "ldm.diffusion.edm.EDMPath",
+        "ldm.diffusion.weighting.Uniform",
         "ldm.diffusion.weighting.MinSNR",
         "ldm.diffusion.weighting.SoftMinSNR",
         "ldm.diffusion.weighting.Debiased",
         "ldm.diffusion.weighting.P2",
         "ldm.diffusion.weighting.Uncertainty",
+        "ldm.diffusion.noise.Gaussian",
         "ldm.diffusion.noise.Offset",
         "ldm.diffusion.noise.Pyramid",
+        "ldm.diffusion.timesteps.UniformTimesteps",
         "ldm.diffusion.timesteps.Range",
         "ldm.diffusion.timesteps.LogitNormal",
         "ldm.diffusion.timesteps.LogNormal",
@@ -55,7 +66,10 @@ TARGETS = {
         "ldm.diffusion.timesteps.CosMap",
         "ldm.diffusion.timesteps.Shifted",
         "ldm.diffusion.timesteps.Stratified",
+        "ldm.diffusion.loss.MaskedMean",
         "ldm.diffusion.loss.WholeMean",
+        "ldm.diffusion.loss.Squared",
+        "ldm.diffusion.loss.Absolute",
         "ldm.diffusion.loss.Huber",
         "ldm.diffusion.masks.RandomRectangles",
         "ldm.diffusion.masks.GivenMasks",
@@ -71,6 +85,8 @@ TARGETS = {
     "Quantised bases (`model.params.base_config`)": ["ldm.adapters.Nf4", "ldm.adapters.Int8"],
     "Averaged weights (`model.params.ema_config`)": [
         "ldm.modules.ema.LitEma",
+        "ldm.ema.profiles.ConstantDecay",
+        "ldm.ema.profiles.InverseGamma",
         "ldm.ema.profiles.PowerDecay",
         "ldm.ema.profiles.TrailingMean",
     ],
@@ -84,6 +100,9 @@ TARGETS = {
         "ldm.lr_scheduler.WarmupLinear",
         "ldm.lr_scheduler.WarmupRestarts",
         "ldm.lr_scheduler.WarmupRex",
+        "ldm.lr_scheduler.LambdaLinearScheduler",
+        "ldm.lr_scheduler.LambdaWarmUpCosineScheduler",
+        "ldm.lr_scheduler.LambdaWarmUpCosineScheduler2",
     ],
     "Optimizers (`model.params.optimizer_config`)": [
         "ldm.training.matrices.Adafactor",
@@ -99,6 +118,9 @@ TARGETS = {
     "Precision (`lightning.trainer.precision`)": [
         "lun.strategies.precision.Bf16Mixed",
         "lun.strategies.precision.Fp16Mixed",
+        "lun.strategies.precision.Fp32",
+        "lun.strategies.precision.Bf16True",
+        "lun.strategies.precision.Bf16Master",
     ],
     "Several devices (`lightning.trainer.strategy`)": [
         "lun.strategies.ddp.DDP",
@@ -108,6 +130,7 @@ TARGETS = {
     "Callbacks (`lightning.callbacks.NAME`)": [
         "lun.callbacks.ImageLogger",
         "lun.callbacks.Checkpoint",
+        "lun.callbacks.Divergence",
         "lun.callbacks.Export",
         "lun.callbacks.EmaSnapshots",
         "lun.callbacks.SmoothedProgressBar",
@@ -132,13 +155,12 @@ TYPED = {
     "Filters (`metadata_params`)": "lun.data.metadata.params.MetadataParams",
     "Captions (`captions`, and in `metadata_params`)": "lun.data.metadata.params.CaptionParams",
 }
-ENTRY = re.compile(r"(\w+(?:, \w+)*) {2,}(\S.*)")
 OURS = ("ldm.", "lun.")
 
 
 def page() -> str:
     """The text of the page."""
-    parts = [HEAD]
+    parts = [HEAD, *top_level()]
     for title, targets in TARGETS.items():
         parts.append(f"## {title}\n")
         parts += [section(target) for target in targets]
@@ -147,15 +169,24 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def top_level() -> list[str]:
+    """The sections of a file, and the keys of `model` beside its target and params."""
+    rows: list[tuple[str, Any, str]] = [("extends", str | list[str], EXTENDS), ("seed", int, SEED)]
+    rows += [(f"model.{name}", annotation, said) for name, (annotation, said) in TOLD.items()]
+    table = [f"| `{name}` | {described(kind)} | {said} |" for name, kind, said in rows]
+    return ["## Top-level keys\n", "\n".join((SECTIONS, "| Key | Takes | |", "|---|---|---|", *table)) + "\n"]
+
+
 def section(path: str) -> str:
     """One target: its name, what it is, and a table of its keys."""
     target = get_obj_from_str(path)
-    about = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
-    told = dict(descriptions(target))
-    rows = [row(name, parameter, told.get(name, "")) for name, parameter in accepted(target).items()]
+    said = told(target)
+    rows = [row(name, parameter, said.get(name, "")) for name, parameter in accepted(target).items()]
     table = ["| Key | Takes | Default | |", "|---|---|---|---|", *rows] if rows else ["No keys."]
     more = further(target)
-    return "\n".join([f"`{path}`: {about}\n", *table, *([f"\nAnd the arguments of `{more}`."] if more else []), ""])
+    return "\n".join(
+        [f"`{path}`: {about(target)}\n", *table, *([f"\nAnd the arguments of `{more}`."] if more else []), ""]
+    )
 
 
 def accepted(target: Callable[..., Any]) -> dict[str, Parameter]:
@@ -172,45 +203,22 @@ def further(target: Callable[..., Any]) -> str:
     return named if named and not named.startswith(OURS) else ""
 
 
-def row(name: str, parameter: Parameter, told: str) -> str:
+def row(name: str, parameter: Parameter, said: str) -> str:
     takes = "" if parameter.annotation is Any else described(parameter.annotation)
     takes = takes.replace("a map", "a recipe") if name.endswith("config") and name != "ddconfig" else takes
     default = "needed" if parameter.required else f"`{plain(parameter.default)}`"
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{name}`", takes, default, told)) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (f"`{name}`", takes, default, said)) + " |"
 
 
 def plain(value: Any) -> str:
     """A default as one would write it."""
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(plain, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {plain(one)}" for key, one in value.items()) + "}"
     if value is None or isinstance(value, bool | int | float | str):
         return value if isinstance(value, str) and value else shown(value)
     return type(value).__name__ if not inspect.isfunction(value) else value.__name__
-
-
-def descriptions(target: Any) -> Iterator[tuple[str, str]]:
-    """{key: what its docstring says}, of base classes and of what it hands keys on to as well."""
-    handed = getattr(target, "accepts", "")
-    above = [get_obj_from_str(handed)] if handed.startswith(OURS) else list(getattr(target, "__bases__", ()))
-    for base in above:
-        if base.__module__.startswith(OURS):
-            yield from descriptions(base)
-    yield from entries(inspect.getdoc(target) or "")
-
-
-def entries(text: str) -> Iterator[tuple[str, str]]:
-    """The lines `name  what it is` of a docstring, with the indented lines that follow each."""
-    names = ""
-    said: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        found = ENTRY.fullmatch(line)
-        if names and (found or not line.startswith("  ")):
-            yield from ((name, " ".join(said)) for name in names.split(", "))
-            names = ""
-        if found:
-            names, said = found[1], [found[2]]
-        elif names:
-            said.append(line.strip())
 
 
 def typed(shape: Any) -> Iterator[str]:

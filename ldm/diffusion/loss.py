@@ -37,6 +37,8 @@ class Huber(Limited):
     """error^2 up to |error| = delta, its tangent 2 delta |error| - delta^2 beyond: outliers pull with a bounded force.
 
     Twice Huber's own (1964), so that small errors cost what they cost with `Squared`.
+
+    delta  the error at which the square ends, in units of the target
     """
 
     limits = {"delta": POSITIVE}

@@ -30,6 +30,8 @@ class Offset(Limited):
     """White noise plus `strength` times one number for each whole channel, so that a model learns to move the mean too.
 
     Guttenberg 2023, "Diffusion with offset noise". The variance is 1 + strength^2.
+
+    strength  standard deviation of that number, beside white noise of 1
     """
 
     limits = {"strength": FROM_ZERO}
@@ -48,6 +50,9 @@ class Pyramid(Limited):
     Whitaker 2023, "Multi-resolution noise for diffusion model training". At most `levels` levels are added, until one
     is 1 x 1. Every level has the same variance at every pixel and the sum has variance 1, by arithmetic and not by
     measuring the batch, so that an example's noise follows from its slot alone.
+
+    discount  strength of a level by that of the one before, 0 to 1
+    levels  how many coarser levels at most
     """
 
     limits = {"discount": SHARE, "levels": FROM_ZERO}

@@ -68,6 +68,8 @@ class Range(QuantileLaw):
     """Every timestep in [low, high) alike, as for an expert of some noise levels.
 
     Raises `Fault` CFG03 for a range that is empty or reaches beyond the path.
+
+    low, high  first timestep, and the first one beyond
     """
 
     limits = {"low": FROM_ZERO, "high": FROM_ONE}

@@ -68,7 +68,10 @@ class ErrorOfX0(Limited, ABC):
 @configurable
 @dataclass(frozen=True)
 class MinSNR(ErrorOfX0):
-    """w = min(SNR, gamma) (Hang et al. 2023, arXiv 2303.09556): min(SNR, gamma) / SNR on eps, / (SNR + 1) on v."""
+    """w = min(SNR, gamma) (Hang et al. 2023, arXiv 2303.09556): min(SNR, gamma) / SNR on eps, / (SNR + 1) on v.
+
+    gamma  the SNR above which levels count alike on x0
+    """
 
     limits = {"gamma": POSITIVE}
     gamma: float = 5.0
@@ -80,7 +83,10 @@ class MinSNR(ErrorOfX0):
 @configurable
 @dataclass(frozen=True)
 class SoftMinSNR(ErrorOfX0):
-    """w = SNR gamma / (SNR + gamma), min-SNR without the corner (Crowson et al. 2024, arXiv 2401.11605)."""
+    """w = SNR gamma / (SNR + gamma), min-SNR without the corner (Crowson et al. 2024, arXiv 2401.11605).
+
+    gamma  the SNR about which that begins
+    """
 
     limits = {"gamma": POSITIVE}
     gamma: float = 4.0
@@ -101,7 +107,11 @@ class Debiased(ErrorOfX0):
 @configurable
 @dataclass(frozen=True)
 class P2(ErrorOfX0):
-    """w = SNR / (k + SNR)^gamma, hence 1 / (k + SNR)^gamma on eps (Choi et al. 2022, arXiv 2204.00227, eq. 8)."""
+    """w = SNR / (k + SNR)^gamma, hence 1 / (k + SNR)^gamma on eps (Choi et al. 2022, arXiv 2204.00227, eq. 8).
+
+    k  added to the SNR, so that noisy levels stay finite
+    gamma  how strongly clean levels are weighted down; 0 not at all
+    """
 
     limits = {"k": FROM_ZERO, "gamma": FROM_ZERO}
     k: float = 1.0

@@ -38,9 +38,9 @@ class LitEma:
     """Averages the parameters that require a gradient when it is built, once every `update_every` optimizer steps.
 
     parameters    a module, a mapping by name, or a `ParameterSource`
-    decay         per step, with CompVis' `warmup`; `half_life_steps`, `half_life_images` or `profile` replace both
+    decay, warmup, half_life_steps, half_life_images  per step, with CompVis' `warmup`; a half-life replaces both
     span          another word for a decay: 1 - alpha with alpha = 2 / (span + 1), of as many steps
-    profile       any law of `ldm.ema.profiles`
+    profile       any law of `ldm.ema.profiles`, in the place of these
     update_every  never changes the horizon of the average: the decay of an interval is the product of those of its
                   steps. "auto" takes the longest harmless interval, from `total_steps` where the law depends on it
     start         the step at which the average begins as a copy of the weights and first takes memory, or "3.5%" for
@@ -48,8 +48,9 @@ class LitEma:
     widths        relative widths of power-function averages (Karras et al. 2024) that are kept beside this one
     device        where the averages lie; on the CPU they cost an accelerator neither memory nor time
     threads       of the arithmetic, where it runs beside an accelerator
+    total_steps, examples_per_step  given by the run
 
-    The launcher gives `total_steps` and `examples_per_step`. It owns no buffers: nothing moves or broadcasts it.
+    It owns no buffers: nothing moves or broadcasts it.
     """
 
     def __init__(

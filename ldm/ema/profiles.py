@@ -40,6 +40,9 @@ class ConstantDecay:
 
     The product of the warm-up over the steps a+1..b telescopes to that of (a + j) / (b + j) over j = 2..10, which is a
     power law of gamma = 8: a run shorter than 9 / (1 - decay) steps never reaches `decay`.
+
+    decay  share of the average that a step keeps, in [0, 1)
+    warmup  rise to it from 0.1 over the first steps
     """
 
     decay: float = 0.9999
@@ -75,6 +78,9 @@ class TrailingMean:
     It is no decay, since old weights leave at once: it is kept as the means of `blocks` blocks of steps and of the one
     that grows (`ldm.ema.trailing_mean`), so in the memory of about blocks + 2 copies of the weights. What is asked of
     a decay is answered by the exponential average of the same mean age, alpha = 2 / (steps + 1).
+
+    steps  how many of the last steps are averaged
+    blocks  parts of which one at a time is dropped; more are more exact and take more memory
     """
 
     steps: int
@@ -126,6 +132,8 @@ class PowerDecay:
 
     `sigma_rel`, in (0, 12^-1/2], is the standard deviation of that profile as a share of the training so far. Keeps
     (1 - 1/t)^(gamma + 1) at step t, so (a / b)^(gamma + 1) over an interval, and nothing of the weights of step 0.
+
+    sigma_rel  width of the average as a share of the run, above 0 and below about 0.29
     """
 
     sigma_rel: float = 0.10
@@ -161,6 +169,10 @@ class InverseGamma:
 
     A power of 2/3 reaches 0.999 after 31,600 steps, a power of 3/4 after 10,000 (K. Crowson's rule of thumb). There is
     no closed form: an interval of N steps costs N logarithms.
+
+    inv_gamma  steps after which the decay begins to rise
+    power  how fast it rises
+    max_decay  the decay that it never exceeds
     """
 
     inv_gamma: float = 1.0

@@ -25,7 +25,10 @@ class Weighting(Protocol):
 @configurable
 @dataclass(frozen=True)
 class LastSteps(Limited):
-    """The plain mean of the last `steps` steps, as `ldm.ema.profiles.TrailingMean` keeps it while training."""
+    """The plain mean of the last `steps` steps, as `ldm.ema.profiles.TrailingMean` keeps it while training.
+
+    steps  how many of the last steps count
+    """
 
     limits: ClassVar[Limits] = {"steps": POSITIVE}
 
@@ -38,7 +41,10 @@ class LastSteps(Limited):
 @configurable
 @dataclass(frozen=True)
 class HalfLifeSteps(Limited):
-    """An exponential average: weights count half as much every `steps` steps back, as `half_life_steps` has it."""
+    """An exponential average: weights count half as much every `steps` steps back, as `half_life_steps` has it.
+
+    steps  after which weights count half
+    """
 
     limits: ClassVar[Limits] = {"steps": POSITIVE}
 

@@ -46,10 +46,12 @@ class AutoencoderKL(FirstStage, TrainedModel):
     its owner's decision. With one it is itself a model to train, against its discriminator: two optimizers, stepped by
     hand, whose window, clipping and counting of steps are those of every other model here.
 
+    ddconfig              shape of encoder and decoder, in CompVis' words: z_channels, ch, ch_mult, num_res_blocks, ...
+    from_scratch          begin with random weights
     embed_dim             channels of a latent
     lossconfig            recipe of an LPIPSWithDiscriminator; `torch.nn.Identity` counts as none
-    ckpt_path             a diffusers folder (vae/), a pipeline's folder, or a file of the autoencoder or of a whole
-                          checkpoint
+    ckpt_path             a diffusers folder (vae/) or a pipeline's, or a file of it alone or of a whole checkpoint
+    colorize_nlabels      null alone: label maps are not supported
     ignore_keys           beginnings of keys on disk that are neither loaded nor asked for
     image_key             key of the pictures in a batch
     train                 `decoder` leaves encoder and quant_conv as they are, to the bit: latents keep their meaning

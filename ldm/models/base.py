@@ -35,14 +35,14 @@ class TrainedModel(TellsSteps):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
     monitor           the metric by which checkpoints are compared
-    use_ema           keep an average of the trained weights; `ema_decay` sets its decay alone, `ema_config` all of it.
-                      A schedule-free optimizer has an average of its own, and takes none beside it
+    use_ema, ema_decay, ema_config  keep an average of the trained weights; `ema_decay` sets its decay alone,
+                      `ema_config` all of it. A schedule-free optimizer has an average of its own, and takes no other
     optimizer_config  any `f(params, lr=...)`; AdamW when absent
     scheduler_config  any `step -> factor` on the learning rate, or a class of torch's; constant when absent
     training_config   what trains, and with which settings: rules over names (`ldm.training.rules.Rules`)
     adapter_config    adds small networks to layers, which train in their place (`ldm.training.adapters.PlacesAdapters`)
     base_config       quantises the frozen matrices below adapters: `ldm.adapters.Nf4`, `ldm.adapters.Int8`
-    ckpt_path         weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
+    ckpt_path, ignore_keys  weights to start from (not training state); `ignore_keys` are prefixes to leave out of it
     """
 
     by_hand: tuple[str, ...] = ()

@@ -17,6 +17,14 @@ class Adafactor(torch.optim.Adafactor):
     torch's own factors the last two axes, which in a convolution are 3 x 3 or 1 x 1: the UNet of Stable Diffusion 1.x
     then has 1.8 GB of state, and here 6 MB. A step has the size `lr`, as AdamW's: the second number of `eps`, the least
     by which a step is multiplied for the size of the weights, is 1; at torch's 0.001 one goes by their size.
+
+    params  given by the run
+    lr  learning rate, given by the run
+    beta2_decay  exponent by which the average of squares gets longer with the steps
+    eps  added to squares, and least scale of a parameter; null: by type
+    d  largest root mean square of an update
+    weight_decay  share of a weight that a step at rate 1 takes off
+    foreach  all tensors at a time: faster, more memory
     """
 
     per_tensor = True
@@ -45,6 +53,14 @@ class Muon(torch.optim.Muon):
 
     Steps have the size of AdamW's (Liu et al. 2025, arXiv 2502.16982), so that its learning rate and decay stand.
     Parameters of one axis are refused, by a ValueError; `Joined` of `several_optimizers.py` gives them to another one.
+
+    params  given by the run: matrices and convolutions alone
+    lr  learning rate
+    weight_decay  share of a weight that a step at rate 1 takes off
+    momentum  of the gradient, 0 to below 1
+    nesterov  look ahead by the momentum
+    ns_steps  iterations of Newton and Schulz
+    adjust_lr_fn  how the rate follows a matrix's shape: `original`, or `match_rms_adamw`
     """
 
     per_tensor = True

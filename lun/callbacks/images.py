@@ -44,6 +44,9 @@ class ImageLogger(AtStepBoundary):
                          and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
                          plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
                          across), use_ema_scope (false: only the raw weights), return_keys (only these pictures)
+    batch_frequency  optimizer steps from one drawing to the next
+    disabled  draw nothing
+    log_images_to_loggers  hand pictures to loggers that take them, beside the files
     """
 
     doing = "sampling"

@@ -50,6 +50,8 @@ class Local(PreparedPictures):
 
     What samplers and caches need is given in columns, without opening a picture: `sizes`, `repeats`, `weights`,
     `fingerprint`, `path`, `caption`; `example` takes the size that a bucket asks for.
+
+    data_root  the folder; `--data_root DIR` on the command line
     """
 
     def __init__(

@@ -44,7 +44,7 @@ _SPLITS = {"fit": ("train", "validation"), "validate": ("validation",), "test": 
 class DataModuleFromConfig(LightningDataModule):
     """Datasets built from recipes; a recipe may carry `dataloader_params` beside its `target` and `params`.
 
-    train                   one recipe, or several `sets`: see `lun.data.sets.set_settings.SetRecipe`
+    train, validation       one recipe, or of `train` several `sets`: see `lun.data.sets.set_settings.SetRecipe`
     batch_size              examples of one micro-batch on one rank
     buckets                 read pictures at several sizes, each at the one that crops it least: see `Buckets`
     cache                   keep the first stage's moments of all pictures, and what a frozen text encoder makes of

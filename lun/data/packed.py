@@ -35,8 +35,8 @@ class PackedSet(PreparedPictures):
     window                of how many shards pictures are mixed: an epoch reads the shards in a shuffled order, so many
                           at a time; None shuffles all pictures together, as those of a folder
     cache_dir, cache_gb   of a set behind a URL, keep whole shards in this folder, in all so many GB (10^9 bytes)
-    captions, default_caption, allow_empty_captions, caption_per_encoder
-                          as of `lun.data.local.Local`; which pictures there are was decided when they were packed
+    captions, default_caption, allow_empty_captions, caption_per_encoder  as of `lun.data.local.Local`;
+                          which pictures there are was decided when they were packed
     pictures              what becomes of the pixels: settings of `lun.data.images.preparation.Preparation`
     """
 

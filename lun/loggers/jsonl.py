@@ -23,6 +23,9 @@ class JsonlLogger(Logger):
     `time` is in seconds since 1970. Numbers that JSON does not have become the strings "nan", "inf" and "-inf". A
     resumed run goes on in the same file; only rank 0 writes; each line has left the process when the call returns.
     Where it cannot be written, which is logged once, lines wait for a call at which it can.
+
+    save_dir  folder of the file, by default the run directory
+    name  name of the file, without .jsonl
     """
 
     def __init__(self, save_dir: str = "", name: str = "metrics") -> None:

@@ -44,6 +44,7 @@ class FSDP(ModelParallelStrategy):
     timeout_minutes              after which a rank that waits for the others gives up
     save_distributed_checkpoint  each rank writes its own part of a checkpoint into a folder beside the .ckpt file,
                                  instead of rank 0 all of it: nothing is gathered. What reads one kind reads the other
+    process_group_backend  nccl, gloo, ...; null: as fits the device
     """
 
     model: Any

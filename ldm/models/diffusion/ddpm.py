@@ -37,14 +37,13 @@ from ldm.util import Recipe
 class DDPM(LearnsObjective, DrawsPictures):
     """A diffusion model of the pictures themselves (Ho et al. 2020, arXiv 2006.11239).
 
-    The parameters from `timesteps` to `loss_type` are CompVis' spelling of the objective. `objective`, a recipe of
-    `ldm.diffusion.objective.Objective`, gives any path, weighting, timestep law and noise; what it leaves out is as in
-    CompVis' spelling, and what both say otherwise is refused (CFG08). `image_size` and `channels` are the network's.
-
     init_from_ema   start from the averaged weights of `ckpt_path` where it holds them, not from the raw ones
     load_only_unet  take nothing but the UNet from `ckpt_path`
     metrics         {name: callable}: numbers of one's own, logged beside the losses (`ldm.models.metrics.Metric`)
     log_every_t     from one timestep to the next in the rows of `log_images`
+    unet_config     recipe of the network that trains
+    image_size, channels  of what it sees: latents, or pixels without a first stage
+    first_stage_key, cond_stage_key  keys of pictures and of captions in a batch
     """
 
     accepts = "ldm.models.base.TrainedModel"
@@ -200,12 +199,13 @@ class DDPM(LearnsObjective, DrawsPictures):
 class LatentDiffusion(DDPM, ScalesLatents):
     """A diffusion model of an autoencoder's latents, conditioned on captions (Rombach et al. 2022, arXiv 2112.10752).
 
-    scale_factor, shift_factor  the network sees scale (z - shift): numbers, or one for each channel; `scale_by_std`
-                   measures the scale on the first batch instead, for about unit variance
-    cond_stage_lr_multiple  of the learning rate, for the text encoder where `cond_stage_trainable` trains it
+    scale_factor, shift_factor, scale_by_std  the network sees scale (z - shift): numbers, or one for each channel;
+                   `scale_by_std` measures the scale on the first batch instead, for about unit variance
+    cond_stage_trainable, cond_stage_lr_multiple  train the text encoder too, at so much of the learning rate
     ucg_rate       share of captions dropped in training, for guidance (Ho & Salimans 2022, arXiv 2207.12598)
     encoder_ucg_rate  {encoder: share of captions kept from it alone}, of XL and SD 3: clip, open_clip, t5
     mask           for networks that inpaint: draws which part of a picture they have to make up
+    first_stage_config, cond_stage_config  recipes of the autoencoder, which stays as it is, and of the text encoder
     """
 
     accepts = "ldm.models.diffusion.ddpm.DDPM"

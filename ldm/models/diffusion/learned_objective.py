@@ -13,6 +13,16 @@ class LearnsObjective(TrainedModel):
 
     Rules know their parameters as `objective.weighting.*`. Checkpoints hold them; averages and exported weights do not,
     since nothing is sampled by them.
+
+    objective         recipe of `ldm.diffusion.objective.Objective`: any path, weighting, timestep law and noise; what
+                      it leaves out is as in CompVis' spelling, by the keys below, and what both say otherwise is
+                      refused (CFG08)
+    timesteps         how many noise levels there are
+    beta_schedule     course of the noise over the levels, in CompVis' words (`ldm.diffusion.path.DDPMPath`)
+    linear_start, linear_end  first and last beta of that course
+    cosine_s          offset of the course `cosine`
+    parameterization  what the network's output means
+    loss_type         cost of an error: absolute, squared, or squared near 0 alone
     """
 
     objective: Objective

@@ -38,6 +38,7 @@ class FrozenCLIPEmbedder(nn.Module):
     layer       `penultimate` leaves out the last layer but not the last norm ("clip skip 2"), `hidden` the norm as well
     config      arguments of `transformers.CLIPTextConfig` that differ from the version's, or from CLIP-L's for a hub id
                 whose weights are not asked for
+    from_scratch  begin with random weights, where nothing else gives any
     """
 
     library_modules = ("transformer",)

@@ -127,6 +127,11 @@ class FrozenOpenCLIPEmbedder(OpenCLIPText):
     max_length  tokens a caption, see `FrozenCLIPEmbedder`
     tokenizer   `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
     config      arguments of `transformers.CLIPTextConfig` that differ from ViT-H's
+    arch  the architecture, ViT-H-14 alone
+    freeze  for old configs; what trains says `cond_stage_trainable`
+    layer  the last layer but one alone
+    from_scratch  begin with random weights, where nothing else gives any
+    ckpt_path  a file or folder to take the weights from instead
     """
 
     shortened = True
@@ -152,7 +157,20 @@ class FrozenOpenCLIPEmbedder(OpenCLIPText):
 
 
 class FrozenOpenCLIPEmbedder2(OpenCLIPText):
-    """Captions to the states of bigG's last layer but one, without norm, and one vector each: XL's second encoder."""
+    """Captions to the states of bigG's last layer but one, without norm, and one vector each: XL's second encoder.
+
+    arch  the architecture, ViT-bigG-14 alone
+    version  folder of a pipeline, or a hub id; read only where nothing else gives weights
+    max_length  tokens a caption; 150, 225, ... read one in chunks, see `FrozenCLIPEmbedder`
+    freeze  for old configs; what trains says `cond_stage_trainable`
+    layer  the last layer but one alone
+    always_return_pooled  true alone
+    legacy  false alone
+    tokenizer  `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
+    from_scratch  begin with random weights, where nothing else gives any
+    ckpt_path  a file or folder to take the weights from instead
+    config  arguments of `transformers.CLIPTextConfig` that differ from bigG's
+    """
 
     def __init__(
         self,

@@ -72,6 +72,7 @@ class SD3Conditioner(nn.Module):
     clip, open_clip   arguments of `transformers.CLIPTextConfig` that differ from the encoders' own; null: absent
     t5                arguments of `transformers.T5Config` that differ from T5 v1.1 XXL's; null: absent
     context_dim       width of what the network attends to where T5, whose width it is, is absent
+    from_scratch  begin with random weights, where nothing else gives any
     """
 
     disk_prefix = "text_encoders."

@@ -32,6 +32,9 @@ class SDXLConditioner(nn.Module):
                       generative-models and diffusers have it, or the encoded `empty caption`, as kohya's scripts
     max_length        tokens a caption; 150, 225, ... read one in chunks, see `FrozenCLIPEmbedder`
     clip, open_clip   arguments of `transformers.CLIPTextConfig` that differ from the two encoders' own
+    tokenizer  `built-in`, which needs no files, or a folder or hub id that has CLIP's vocabulary
+    from_scratch  begin with random weights, where nothing else gives any
+    ckpt_path  a whole checkpoint to take the weights of both from
     """
 
     disk_prefix = CONDITIONER

@@ -45,6 +45,8 @@ class HashedWordEmbedder(nn.Module):
     dim         width of a token
     max_length  tokens a caption; the rest is cut off, places without a word hold the vector of `NO_WORD`
     buckets     different vectors; words that share a bucket have one vector
+    from_scratch  begin with random weights, where nothing else gives any
+    ckpt_path  a file or folder to take the weights from
     """
 
     token_table = "embedding"

@@ -45,6 +45,9 @@ class LPIPSWithDiscriminator(nn.Module):
     disc_num_layers, disc_in_channels   shape of the discriminator
     disc_factor          0 does without the adversarial loss; disc_weight scales it beside the adaptive weight
     disc_loss            by what the discriminator learns
+    disc_weight  of the adversarial loss, beside the adaptive weight
+    use_actnorm, disc_conditional  false alone
+    learn_logvar  train the log-variance of a pixel
     """
 
     def __init__(

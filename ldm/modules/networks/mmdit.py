@@ -31,6 +31,7 @@ class MMDiT(LibraryNetwork):
     gradient_checkpointing  compute activations twice instead of keeping them: less memory, about a third slower
     positions               where in the table of positions a picture lies: `centre`, as in sampling, or in training at
                             a `random` place keyed by its slot, as Stable Diffusion 3.5 Medium was trained
+    from_scratch  begin with random weights, where nothing else gives any
     """
 
     accepts = "diffusers.SD3Transformer2DModel"

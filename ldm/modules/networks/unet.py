@@ -22,6 +22,7 @@ class UNet(LibraryNetwork):
     ckpt_path               a diffusers folder (its config.json counts where `config` is silent), a pipeline's folder,
                             or a file with CompVis' keys, of the network alone or of a whole checkpoint
     gradient_checkpointing  compute activations twice instead of keeping them: less memory, about a third slower
+    from_scratch  begin with random weights, where nothing else gives any
     """
 
     accepts = "diffusers.UNet2DConditionModel"

@@ -48,6 +48,7 @@ class SampleScores(AtStepBoundary):
     compare    training pictures that they are compared with, evenly spread, read once; 0 compares none
     steps, guidance   how they are drawn
     device     where encoders compute
+    every_n_train_steps  optimizer steps from one drawing to the next
     """
 
     doing = "sampling"

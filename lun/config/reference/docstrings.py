@@ -77,8 +77,8 @@ def first_sentences(text: str) -> Iterator[tuple[str, str]]:
 
 def _told(target: Any) -> Iterator[tuple[str, str]]:
     handed = getattr(target, "accepts", "")
-    above = [target_at(handed)] if isinstance(handed, str) and handed else list(getattr(target, "__bases__", ()))
-    for base in above:
+    above = [target_at(handed)] if isinstance(handed, str) and handed else []
+    for base in (*above, *getattr(target, "__bases__", ())):
         yield from _told(base)
     if f"{getattr(target, '__module__', '')}.".startswith(OURS):
         yield from entries(inspect.getdoc(target) or "")

@@ -1,11 +1,14 @@
 """The page of every key is what the signatures say today."""
 
+import json
 import re
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lun.config.reference.docstrings import entries
 
 CLASS = re.compile(r"\b(?:ldm|lun)(?:\.[a-z_0-9]+)+\.[A-Z]\w+")
 NOT_NAMED_IN_A_CONFIG = {
@@ -26,14 +29,14 @@ def test_the_page_is_up_to_date(script: dict[str, Any]) -> None:
     assert stored == script["page"](), "PYTHONPATH=. python scripts/make_reference.py writes it anew"
 
 
-def test_what_a_docstring_says_of_a_key_stands_beside_it(script: dict[str, Any]) -> None:
-    found = dict(script["entries"]("A thing.\n\nsize, side  in pixels;\n            more\nother  text\n\nAnd so on."))
+def test_what_a_docstring_says_of_a_key_stands_beside_it() -> None:
+    found = dict(entries("A thing.\n\nsize, side  in pixels;\n            more\nother  text\n\nAnd so on."))
     assert found == {"size": "in pixels; more", "side": "in pixels; more", "other": "text"}
 
 
 def test_no_cell_shows_how_python_writes_a_type(script: dict[str, Any]) -> None:
     text = script["PAGE"].read_text("utf-8")
-    assert [word for word in ("ForwardRef", "typing.", "<class", "Callable[") if word in text] == []
+    assert [word for word in ("ForwardRef", "typing.", "<class", "Callable[", "mappingproxy") if word in text] == []
 
 
 WALKS = re.compile(r"^## Three walks$.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -46,3 +49,19 @@ def test_every_class_that_a_config_or_a_page_names_has_its_keys_there(script: di
     named = {found for text in texts for found in CLASS.findall(text)} - NOT_NAMED_IN_A_CONFIG
     known = {path for targets in script["TARGETS"].values() for path in targets}
     assert len(named) > 25 and named - known == set()
+
+
+def test_every_part_that_may_be_named_has_its_keys_there(script: dict[str, Any], repo_root: Path) -> None:
+    """By the stored schema, which knows all of them from the sources."""
+    parts = json.loads((repo_root / "configs" / "schema.json").read_text("utf-8"))["$defs"]
+    known = {path for targets in script["TARGETS"].values() for path in targets}
+    ours = {path for path in parts if path.startswith(("ldm.", "lun."))}
+    assert len(ours) > 90 and ours - known - {"ldm.ema.lit_ema.LitEma"} == set()
+
+
+def test_every_key_says_what_it_means(script: dict[str, Any]) -> None:
+    """But for CompVis' UNet, whose keys are those of its class."""
+    sections = re.split(r"^(?=`ldm)", script["PAGE"].read_text("utf-8"), flags=re.MULTILINE)
+    kept = [one for one in sections if not one.startswith("`ldm.modules.networks.compvis.UNetModel`")]
+    rows = [line for one in kept for line in one.splitlines() if line.startswith("| `")]
+    assert len(rows) > 450 and [row for row in rows if re.search(r"\|\s*\|$", row)] == []
