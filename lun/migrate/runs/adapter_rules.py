@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.errors import Fault
@@ -20,30 +21,48 @@ def kind_among(kinds: Mapping[str, str], name: str, where: str) -> str:
     return kinds[name]
 
 
-def lay_adapters(
-    draft: Draft,
-    kind: str,
-    params: Mapping[str, Any],
-    match: Sequence[str] = (),
-    convolutions: Mapping[str, Any] | None = None,
-) -> None:
-    """Adapters in the place of what was said to train; of text encoders too, where these did, at their share.
+@dataclass(frozen=True)
+class AdapterRules:
+    """Adapters of one kind, and beside which layers.
 
     match         layers of the network; those of the preset where there are none
-    convolutions  params of adapters beside convolutions
+    convolutions  params of adapters beside convolutions, where there are any
+    network       whether the network has adapters at all
+    text          whether text encoders have them, too
+    text_rate     of these, as a share of the rate
     """
-    draft.stand_on("lora")
-    recipe = {"target": f"ldm.adapters.{kind}", "params": dict(params)}
-    rules: dict[str, Any] = {"attention": {"match": list(match), "kind": recipe} if match else {"kind": recipe}}
-    if convolutions is not None:
-        rules["convolutions"] = {"match": _CONVOLUTIONS, "kind": {**recipe, "params": {**params, **convolutions}}}
+
+    kind: str
+    params: Mapping[str, Any]
+    match: Sequence[str] = ()
+    convolutions: Mapping[str, Any] | None = None
+    network: bool = True
+    text: bool = False
+    text_rate: float = 1.0
+
+    def lay(self, draft: Draft) -> None:
+        """Write them; nothing else trains then."""
+        recipe = {"target": f"ldm.adapters.{self.kind}", "params": dict(self.params)}
+        rules: dict[str, Any] = {}
+        if self.network:
+            draft.stand_on("lora")
+            rules["attention"] = {"match": list(self.match), "kind": recipe} if self.match else {"kind": recipe}
+            if self.convolutions is not None:
+                second = {**recipe, "params": {**self.params, **self.convolutions}}
+                rules["convolutions"] = {"match": _CONVOLUTIONS, "kind": second}
+        if self.text:
+            rules["text"] = {"match": _TEXT, "kind": recipe}
+        draft.set("model.params.adapter_config", {"target": "ldm.adapters.Adapters", "params": {"rules": rules}})
+        if self.network and self.text and self.text_rate != 1:
+            slower = {"text": {"match": "text_encoder*", "lr": f"{self.text_rate:g}x"}}
+            draft.set(
+                "model.params.training_config", {"target": "ldm.training.rules.Rules", "params": {"rules": slower}}
+            )
+
+
+def of_what_trained(draft: Draft, rules: AdapterRules) -> AdapterRules:
+    """With text encoders where these were said to train, which they do no more by themselves."""
     said = draft.settings["model"]["params"]
-    share = said.pop("cond_stage_lr_multiple", None)
-    if said.get("cond_stage_trainable"):
-        rules["text"] = {"match": _TEXT, "kind": recipe}
-        if share is not None:
-            slower = {"text": {"match": "text_encoder*", "lr": f"{share:g}x"}}
-            recipe_of_rules = {"target": "ldm.training.rules.Rules", "params": {"rules": slower}}
-            draft.set("model.params.training_config", recipe_of_rules)
+    text, share = bool(said.get("cond_stage_trainable")), said.pop("cond_stage_lr_multiple", 1.0)
     draft.set("model.params.cond_stage_trainable", False)
-    draft.set("model.params.adapter_config", {"target": "ldm.adapters.Adapters", "params": {"rules": rules}})
+    return replace(rules, text=text, text_rate=share)

@@ -9,7 +9,7 @@ from ldm.errors import Fault
 from lun.migrate import ai_toolkit
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken, joined
-from lun.migrate.runs.adapter_rules import kind_among, lay_adapters
+from lun.migrate.runs.adapter_rules import AdapterRules, kind_among, of_what_trained
 from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.ai_toolkit_table import AI_TOOLKIT
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
@@ -107,7 +107,7 @@ def _adapters(taken: Taken, draft: Draft) -> None:
         params["factor"] = factor
     second = int(taken.number("network.conv"))
     beside = {"rank": second, "alpha": taken.number("network.conv_alpha", second)} if second else None
-    lay_adapters(draft, kind, params, convolutions=beside)
+    of_what_trained(draft, AdapterRules(kind, params, convolutions=beside)).lay(draft)
 
 
 def _optimizer(taken: Taken, draft: Draft) -> None:

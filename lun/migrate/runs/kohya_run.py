@@ -14,6 +14,7 @@ from lun.config.reading.yaml_files import read_text
 from lun.migrate import kohya
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken
+from lun.migrate.runs.adapter_rules import AdapterRules
 from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
 from lun.other_trainers.kohya_table import KOHYA
@@ -161,21 +162,13 @@ def _adapters(taken: Taken, draft: Draft, module: str, rate: float, text: float)
     params = {"rank": rank, "alpha": alpha, "dropout": dropout}
     if kind == "LoKr" and (factor := given.pop("factor", None)) is not None:
         params["factor"] = factor
-    recipe = {"target": f"ldm.adapters.{kind}", "params": params}
-    rules: dict[str, Any] = {}
-    if not taken("network_train_text_encoder_only"):
-        draft.stand_on("lora")
-        rules["attention"] = {"kind": recipe}
-        if convolutions := int(given.pop("conv_dim", 0)):
-            second = {**params, "rank": convolutions, "alpha": given.pop("conv_alpha", 1)}
-            match = ["unet.*resnets.*", "unet.*samplers.*"]
-            rules["convolutions"] = {"match": match, "kind": {**recipe, "params": second}}
-    if not taken("network_train_unet_only") and text:
-        rules["text"] = {"match": ["text_encoder*self_attn*", "text_encoder*mlp*"], "kind": recipe}
-    draft.set("model.params.adapter_config", {"target": "ldm.adapters.Adapters", "params": {"rules": rules}})
-    if "text" in rules and "attention" in rules and text != rate:
-        slower = {"text": {"match": "text_encoder*", "lr": f"{_share(text, rate):g}x"}}
-        draft.set("model.params.training_config", {"target": "ldm.training.rules.Rules", "params": {"rules": slower}})
+    network = not taken("network_train_text_encoder_only")
+    beside = None
+    if network and (second := int(given.pop("conv_dim", 0))):
+        beside = {"rank": second, "alpha": given.pop("conv_alpha", 1)}
+    of_text = bool(text) and not taken("network_train_unet_only")
+    share = _share(text, rate)
+    AdapterRules(kind, params, (), beside, network, of_text, share).lay(draft)
     for name, value in given.items():
         draft.note("none", f"network_args {name}={value}: kinds and their params are in docs/adapters.md")
 

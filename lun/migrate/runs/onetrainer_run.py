@@ -13,7 +13,7 @@ from ldm.errors import Fault
 from lun.migrate import onetrainer
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found, Taken, joined, listed
-from lun.migrate.runs.adapter_rules import kind_among, lay_adapters
+from lun.migrate.runs.adapter_rules import AdapterRules, kind_among, of_what_trained
 from lun.migrate.runs.onetrainer_optimizer import set_optimizer
 from lun.migrate.runs.onetrainer_output import draw_samples, save
 from lun.other_trainers.answers import SCHEDULES
@@ -148,7 +148,8 @@ def _adapters(taken: Taken, draft: Draft) -> None:
     own = taken.text("layer_filter")
     if layers not in _FILTERS or regular:
         draft.note("none", f"layer_filter = {own} ({layers}): `match` of a rule; attention blocks train")
-    lay_adapters(draft, kind, params, _FILTERS.get(layers, _FILTERS["attn-mlp"]))
+    match = _FILTERS.get(layers, _FILTERS["attn-mlp"])
+    of_what_trained(draft, AdapterRules(kind, params, match)).lay(draft)
 
 
 def _steps(taken: Taken, draft: Draft, epochs: float) -> None:

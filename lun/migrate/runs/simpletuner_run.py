@@ -11,7 +11,7 @@ from ldm.errors import Fault
 from lun.migrate import simpletuner
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken, listed
-from lun.migrate.runs.adapter_rules import kind_among, lay_adapters
+from lun.migrate.runs.adapter_rules import AdapterRules, kind_among
 from lun.migrate.runs.base_model import model_of
 from lun.migrate.runs.kohya_run import pairs
 from lun.other_trainers.answers import SCHEDULES
@@ -110,7 +110,8 @@ def _adapters(taken: Taken, draft: Draft, beside: Path) -> None:
     kind = "DoRA" if taken("use_dora") else "LoRA"
     if taken("lora_type", "standard") == "lycoris":
         kind = _lycoris(taken, draft, beside, params)
-    lay_adapters(draft, kind, params)
+    draft.set("model.params.cond_stage_trainable", False)
+    AdapterRules(kind, params).lay(draft)
 
 
 def _lycoris(taken: Taken, draft: Draft, beside: Path, params: dict[str, Any]) -> str:
