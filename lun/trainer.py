@@ -61,13 +61,13 @@ def _go(arguments: Arguments, words: list[str]) -> int:
         print(as_yaml(settings.config), end="")
         fault_report.show(faults, "warning")
         return 0
+    if arguments.check:
+        return _check(settings, faults, arguments, resumed=resume is not None)
     if faults:
         error = ExceptionGroup("faults in the configuration", faults)
         _show_what_is_known(settings, arguments, error)
         raise error
     settings.say_notes()
-    if arguments.check:
-        return _check(settings, arguments)
     arguments, settings = _fitted(arguments, settings)
     if arguments.train:
         require_files(settings.config, resumed=resume is not None)
@@ -97,10 +97,23 @@ def _instead_of_training(session: Session, words: list[str]) -> int:
     return 0
 
 
-def _check(settings: Settings, arguments: Arguments) -> int:
-    from lun.run.construction import judge
+def _check(settings: Settings, faults: list[Fault], arguments: Arguments, resumed: bool) -> int:
+    """Judge the settings alone: what they name and this machine lacks is a note. Raises the other faults."""
+    from lun.config.suggestions import raise_all
+    from lun.run.missing_here import is_lacking, unchecked
+    from lun.run.required_files import missing_files
 
-    judge(settings, arguments.time_limit is not None)
+    if all(map(is_lacking, faults)):
+        settings.say_notes()
+        files = missing_files(settings.config, resumed)
+        from lun.run.construction import judge  # torch
+
+        faults = [*faults, *judge(settings, arguments.time_limit is not None)]
+    else:
+        files = []
+    notes = [unchecked(fault) for fault in faults if is_lacking(fault)] + files
+    fault_report.show(list({str(note): note for note in notes}.values()), "note")
+    raise_all([fault for fault in faults if not is_lacking(fault)])
     print("the configuration has no faults")
     return 0
 
@@ -120,7 +133,7 @@ def _show_what_is_known(settings: Settings, arguments: Arguments, error: Excepti
     """The plan as far as it is known, where one was asked for and all that is wrong is that something is missing."""
     from lun.run.settings import is_missing
 
-    if not (arguments.check or arguments.train) and is_missing(error):
+    if not arguments.train and is_missing(error):
         from lun.plan.plan import Plan
 
         for line in Plan(settings, len(arguments.overrides)).lines():

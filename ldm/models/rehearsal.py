@@ -25,12 +25,15 @@ CHEAP = ("torch.optim.", "ldm.", "schedulefree.", "prodigyopt.", "pytorch_optimi
 """What is built within no time; others may compile something first."""
 
 
-def rehearse(model: TrainedModel, max_steps: int, global_batch: int) -> None:
-    """Raise the `Fault` with which a run of `max_steps` steps would begin for settings that cannot be."""
+def rehearse(model: TrainedModel, max_steps: int, global_batch: int, with_optimizer: bool = True) -> None:
+    """Raise the `Fault` with which a run of `max_steps` steps would begin for settings that cannot be.
+
+    with_optimizer   whether the optimizer is built, too
+    """
     number = nn.Parameter(torch.zeros(1))
     with _in_silence():
         groups = _groups(model) or [Group("", {}, [number])]
-        free = _is_cheap(model.optimizer_config) and _rehearse_optimizer(model, groups, max_steps)
+        free = with_optimizer and _is_cheap(model.optimizer_config) and _rehearse_optimizer(model, groups, max_steps)
         if free and model.use_ema:
             raise not_beside_ema(str(model.optimizer_config["target"]))
         for where, recipe in _schedules(model):

@@ -57,9 +57,9 @@ class RecipeCheck:
             self.rest.append(lambda: self.check(value, path, slot))
 
     def look_at_the_rest(self) -> None:
-        """Import what no source tells enough of, where nothing else is wrong, and note what is wrong with that."""
+        """Import what no source tells enough of, where nothing is wrong but packages that are not installed."""
         self.find = get_obj_from_str
-        while self.rest and not self.faults:
+        while self.rest and all(fault.id == "DEP01" for fault in self.faults):
             self.rest.pop(0)()
         self.find = declared
 

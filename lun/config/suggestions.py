@@ -53,9 +53,9 @@ class FaultCollector:
             self.faults += faults
         return None
 
-    def raise_all(self, besides: str = "") -> None:
-        """Raise what was collected, leaving out faults of the id `besides`."""
-        raise_all([fault for fault in self.faults if fault.id != besides])
+    def raise_all(self) -> None:
+        """Raise what was collected."""
+        raise_all(self.faults)
 
 
 def _letters(word: str) -> str:

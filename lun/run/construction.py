@@ -11,6 +11,7 @@ from typing import Any
 from lightning.pytorch import Callback
 
 from ldm.admission import admitted
+from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
@@ -27,6 +28,7 @@ from lun.run.build_model import build_model
 from lun.run.fill_caches import require_lasting_captions
 from lun.run.length import Length, known_length
 from lun.run.lightning_trainer import build_callbacks
+from lun.run.missing_here import OPTIMIZER, can_be_left_out, places_of_lacking, without
 from lun.run.rate import rate_of
 from lun.run.resolved import resolve, window_of
 from lun.run.settings import Settings
@@ -79,24 +81,32 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     return RunParts(execution, callbacks, data, model)
 
 
-def judge(settings: Settings, has_time_limit: bool) -> None:
-    """Raise every `Fault` that a start would meet for these settings on any machine, with any pictures and weights."""
+def judge(settings: Settings, has_time_limit: bool) -> list[Fault]:
+    """Every `Fault` that a start would meet for these settings on any machine, with any pictures and weights, and those
+    of packages and files that the settings name and that are not here (`lun.run.missing_here.is_lacking`).
+
+    What needs a package that is not installed is left out as far as a run can do without; the rest is judged.
+    """
     console.configure(None, process_rank())  # Lightning brought a handler of its own with its import
+    lacking = places_of_lacking(settings.config)
+    if not all(map(can_be_left_out, lacking)):
+        return []
+    settings = settings.with_config(**without(settings.config, sorted(lacking)))
     trainer, faults = settings.trainer(), FaultCollector()
     steps = faults.collect(lambda: known_length(trainer, has_time_limit))
     on_cpu = trainer.get("accelerator") == "cpu"
     parts = faults.collect(lambda: build_parts(settings, settle_execution_anywhere, on_cpu))
     if parts is not None and steps is not None:
-        faults.collect(lambda: _rehearse(parts, settings, steps))
-    faults.raise_all(besides=ELSEWHERE)
+        faults.collect(lambda: _rehearse(parts, settings, steps, with_optimizer=OPTIMIZER not in lacking))
+    return [fault for fault in faults.faults if fault.id != ELSEWHERE]
 
 
-def _rehearse(parts: RunParts, settings: Settings, steps: int) -> None:
+def _rehearse(parts: RunParts, settings: Settings, steps: int, with_optimizer: bool) -> None:
     window = window_of(parts.execution, parts.data.batch_size)
     config, length = settings.config, Length(steps, val_every=1)
     run = resolve(config, parts.execution, window, length, config.get("seed") or 0)
     parts.model.begin(run.context(resumed=False))
-    rehearse(parts.model, steps, window.global_batch)
+    rehearse(parts.model, steps, window.global_batch, with_optimizer)
     require_lasting_captions(parts.model, parts.data.cache)
     require_carried_out(parts.model, parts.data.mix_settings, strategy_kind(settings.trainer().get("strategy")))
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from ldm.errors import Fault
 from ldm.files.weights_path import path_of_weights
 from lun.config.data_recipes import DATA_MODULE
-from lun.config.suggestions import FaultCollector
+from lun.config.suggestions import FaultCollector, raise_all
 from lun.data.index.missing_folder import named_recipes, require_folder
 
 MODELS = "ldm.models."
@@ -18,11 +19,16 @@ MODELS = "ldm.models."
 def require_files(config: Mapping[str, Any], resumed: bool) -> None:
     """Raise `Fault` DAT01 for folders of pictures, and for a new run MOD01 for weights, that are not there; an
     ExceptionGroup of several."""
+    raise_all(missing_files(config, resumed))
+
+
+def missing_files(config: Mapping[str, Any], resumed: bool) -> list[Fault]:
+    """The same faults, of which none is raised."""
     faults = FaultCollector()
     faults.collect(partial(require_pictures, config["data"]))
     for path in [] if resumed else _weights(config["model"]):
         faults.collect(partial(path_of_weights, path))
-    faults.raise_all()
+    return faults.faults
 
 
 def require_pictures(data: Mapping[str, Any]) -> None:

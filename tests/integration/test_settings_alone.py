@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,11 @@ import yaml
 from support import bitsandbytes_stub
 from support.runs import TINY
 
+from ldm.admission import OPTIMIZERS
+from lun.config.unfit import NEEDS
+
 Lun = Callable[..., int]
+CONFIGS = Path(__file__).parents[2] / "configs"
 VALIDATION = "data.params.validation"
 OBJECTIVE = "model.params.objective={target: ldm.diffusion.objective.Objective, params: {%s}}"
 ZERO = "path: {target: ldm.diffusion.path.DDPMPath, params: {zero_terminal_snr: true}}"
@@ -95,8 +99,82 @@ def test_a_check_tells_what_a_start_would(settings: list[str], lun: Lun, capsys:
 def test_a_check_asks_no_folder_no_weights_and_no_device(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
     missing = ["data.params.train.params.data_root=nowhere", "--init-from", "nowhere.ckpt", "--accelerator", "gpu"]
     missing += ["model.params.ema_config.params.device=cuda:99"]
-    assert lun(*missing, "--check") == 0
-    assert capsys.readouterr().out.endswith("the configuration has no faults\n")
+    assert lun(*missing, "--check", data=None) == 0
+    seen = capsys.readouterr()
+    assert seen.out.endswith("the configuration has no faults\n")
+    assert re.findall(r"^note\[(\w+)\]: (.*)", seen.err, flags=re.MULTILINE) == [
+        ("DAT01", "data folder not found: nowhere"),
+        ("MOD01", 'cannot find the weights "nowhere.ckpt"'),
+    ]
+    assert "error[" not in seen.err
+
+
+# Packages and files that the settings name, and that are not here
+
+EIGHT_BIT = "model.params.optimizer_config.target=bitsandbytes.optim.AdamW8bit"
+
+
+def optional_targets() -> dict[str, tuple[str, str]]:
+    """The setting and target of one shipped recipe for each package that not every installation brings."""
+    found = {}
+    for file in sorted(CONFIGS.rglob("*.yaml")):
+        for place, target in recipes(yaml.safe_load(file.read_text()), ()):
+            package = NEEDS.get(target.replace("loggers.T", "loggers.tensorboard.T"), target.partition(".")[0])
+            if package in OPTIMIZERS or package in NEEDS.values():
+                found[package] = (".".join(place), target)
+    return found
+
+
+def recipes(value: object, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, dict):
+        if isinstance(value.get("target"), str):
+            yield place, value["target"]
+        for name, inner in value.items():
+            yield from recipes(inner, (*place, name))
+
+
+def test_presets_name_the_optional_packages_that_are_tried() -> None:
+    assert set(optional_targets()) >= {"bitsandbytes", "prodigyopt", "pytorch_optimizer", "schedulefree", "tensorboard"}
+
+
+@pytest.mark.parametrize("package", optional_targets())
+def test_a_package_that_is_missing_is_a_note_of_a_check_and_a_fault_of_a_plan(
+    package: str, lun: Lun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(package + ".")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    place, target = optional_targets()[package]
+    setting = f"{place}={{target: {target}}}"
+    assert lun(setting, "--check") == 0
+    checked = capsys.readouterr()
+    assert checked.out == "the configuration has no faults\n" and "error[" not in checked.err
+    assert lun(setting) == 7
+    planned = capsys.readouterr().err
+    note = [line for line in checked.err.splitlines() if not line.startswith("  why:")]
+    fault = [line for line in planned.splitlines() if not line.startswith("  why:")]
+    assert note == [line.replace("error[DEP01]", "note[DEP01]") for line in fault] and note[0].startswith("note[DEP01]")
+    assert "is not installed; what is built with it is not checked\n" in checked.err
+
+
+@pytest.mark.parametrize(
+    "wrong", ["lightning.trainer.precision=16-true", "model.params.ema_config.params.update_every=0"]
+)
+def test_what_is_wrong_beside_a_missing_package_is_still_refused(
+    wrong: str, lun: Lun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    assert lun(EIGHT_BIT, wrong, "--check") == 2
+    seen = capsys.readouterr()
+    assert "note[DEP01]: " in seen.err and seen.err.count("error[") == 1 and not seen.out
+
+
+def test_a_file_of_prompts_that_is_missing_is_a_note_of_a_check(lun: Lun, capsys: pytest.CaptureFixture[str]) -> None:
+    prompts = "lightning.callbacks.mine={target: lun.callbacks.ImageLogger, params: {prompts: nowhere.txt}}"
+    assert lun(prompts, "--check") == 0
+    assert capsys.readouterr().err.startswith("note[CFG01]: prompts file not found: ")
+    assert lun(prompts) == 2
+    assert capsys.readouterr().err.startswith("error[CFG01]: prompts file not found: ")
 
 
 @pytest.mark.parametrize("length", [["--max_epochs", "3", "lightning.trainer.max_steps=-1"], ["--max_steps", "3"]])
