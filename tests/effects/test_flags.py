@@ -42,20 +42,23 @@ VALUES = {
     "--allow": ["mine"],
     "--family": ["mine.MINE"],
     "--schema": ["schema.json"],
+    "--fit": ["12"],
     "--print-completion": ["bash"],
 }
 """A word other than the default for each flag that takes one."""
 NEW = {"--init-from", "--name", "--postfix"}
+BEGINS = {"--new", "--probe", "--fit"}
+"""What looks at a run before it begins."""
 LOOK = {flag for flag in FLAGS if flag not in ("--debug", "--help", "--version")}
 BLIND = {"--doctor", "--list-presets", "--schema", "--print-completion"}
 STOP = BLIND | {"--check", "--print-config"}
 REFUSED = {
     "plan": {"--accept-change", "--no-test"} | BLIND,
-    "train": {"--accept-change", "--no-test"} | BLIND,
-    "resume the newest": NEW | {"--no-test", "--demo"} | BLIND,
-    "resume a run": NEW | {"--no-test", "--demo"} | BLIND,
-    "check": {"--accept-change", "--no-test"} | STOP - {"--check"},
-    "print": {"--accept-change", "--no-test"} | STOP - {"--print-config"},
+    "train": {"--accept-change", "--no-test", "--new", "--probe"} | BLIND,
+    "resume the newest": NEW | BEGINS | {"--no-test", "--demo"} | BLIND,
+    "resume a run": NEW | BEGINS | {"--no-test", "--demo"} | BLIND,
+    "check": {"--accept-change", "--no-test"} | BEGINS | STOP - {"--check"},
+    "print": {"--accept-change", "--no-test"} | BEGINS | STOP - {"--print-config"},
     "doctor": LOOK - {"--doctor", "--logdir"},
     "presets": LOOK - {"--list-presets"},
     "schema": LOOK - {"--schema"},
