@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from ldm.errors import Fault
 from lun.cli.command_parser import CommandParser
@@ -44,7 +45,7 @@ def build() -> CommandParser:
     columns.add_argument("--ema", action="store_true", help="averaged weights (where there are any)")
     columns.add_argument("--raw", action="store_true", help="those of the step itself; with --ema both")
     columns.add_argument(
-        "--ema-width", type=widths, default=[], help="averages of other widths, from a run's snapshots"
+        "--ema-width", type=widths, action=Further, default=[], help="averages of other widths, from a run's snapshots"
     )
     columns.add_argument(
         "--adapter",
@@ -53,9 +54,15 @@ def build() -> CommandParser:
         default=[],
         help="a LoRA or its kin on top, each a column; repeatable",
     )
-    columns.add_argument("--strength", type=numbers, default=[], help="of adapters, a run's own too: 0,0.5,1")
     columns.add_argument(
-        "--guidance", type=scales, default=[], help="scales of classifier-free guidance: 3,5,7.5 (the run's, else 7.5)"
+        "--strength", type=numbers, action=Further, default=[], help="of adapters, a run's own too: 0,0.5,1"
+    )
+    columns.add_argument(
+        "--guidance",
+        type=scales,
+        action=Further,
+        default=[],
+        help="scales of classifier-free guidance: 3,5,7.5 (the run's, else 7.5)",
     )
     add_pictures(parser.add_argument_group("pictures (a prompt's own settings in FILE win)"))
     add_encoders(parser.add_argument_group("text encoders of a single file that comes without, as those of SD 3"))
@@ -67,9 +74,25 @@ def build() -> CommandParser:
     return parser
 
 
+class Further(argparse.Action):
+    """Numbers that a repeated option adds to those before, each once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        found = [*getattr(namespace, self.dest), *(values or ())]
+        if len(set(found)) < len(found):
+            parser.error(f"argument {option_string}: it has a number twice")
+        setattr(namespace, self.dest, found)
+
+
 def scales(text: str) -> list[float]:
     """Scales of guidance, apart by commas."""
-    return _unlike([guidance(part) for part in text.split(",")], text)
+    return [guidance(part) for part in text.split(",")]
 
 
 def numbers(text: str) -> list[float]:
@@ -77,10 +100,4 @@ def numbers(text: str) -> list[float]:
     found = [float(part) for part in text.split(",")]
     if not all(abs(number) < float("inf") for number in found):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of finite numbers such as 0,0.5,1")
-    return _unlike(found, text)
-
-
-def _unlike(found: list[float], text: str) -> list[float]:
-    if len(set(found)) < len(found):
-        raise argparse.ArgumentTypeError(f"{text!r} has a number twice")
     return found

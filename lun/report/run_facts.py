@@ -96,7 +96,13 @@ def _networks(run: RunDirectory) -> Iterator[tuple[str, str]]:
     for group in map(_map, groups if isinstance(groups, list) else []):
         rate, numbers = group.get("learning_rate"), group.get("numbers")
         if isinstance(rate, int | float) and isinstance(numbers, int):
-            yield "trains", f"{group.get('rules')}: {_count(numbers)} numbers at {rate:.3g}"
+            yield "trains", f"{group.get('rules') or _parts(group)}: {_count(numbers)} numbers at {rate:.3g}"
+
+
+def _parts(group: Mapping[str, Any]) -> str:
+    """The networks that the weights of a group without a rule are of."""
+    names = group.get("names")
+    return ", ".join(dict.fromkeys(str(name).partition(".")[0] for name in names)) if isinstance(names, list) else "all"
 
 
 def _data(settings: Mapping[str, Any], state: RunState) -> str:

@@ -67,7 +67,7 @@ def pixels(path: Path) -> bytes:
 def test_a_run_alone_is_all_its_checkpoints_each_as_lun_sample_draws_it(
     compared: Callable[..., dict[str, Any]], runs: Path, tmp_path: Path
 ) -> None:
-    found = compared("first", "--raw", "--ema", "--guidance", "1,3")
+    found = compared("first", "--raw", "--ema", "--guidance", "1", "--guidance", "3")
     assert [column["label"] for column in found["columns"]] == [
         f"step {step}, {weights}, guidance {scale}" for step in (1, 2) for weights in ("EMA", "raw") for scale in (1, 3)
     ]

@@ -37,6 +37,13 @@ def test_the_page_tells_state_plan_curves_samples_warnings_files_and_how_to_go_o
     assert all((image["src"] or "").startswith("data:image/png") for image in shown)
 
 
+def test_weights_without_a_rule_are_called_by_their_network(tmp_path):
+    run = make_run(tmp_path / "run", samples=False)
+    group = {"rules": "", "learning_rate": 0.004, "numbers": 2_000_000, "names": ["unet.a.weight", "unet.b.bias"]}
+    (run / "trains.json").write_text(json.dumps({"networks": [], "groups": [group]}))
+    assert "trains unet: 2.00 M numbers at 0.004" in page(run).text
+
+
 def test_the_page_stands_alone(tmp_path):
     path = write_page(make_run(tmp_path / "run"), TileCache())
     assert path.name == "report.html" and path.stat().st_size < 5e6
