@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lun.migrate.annotated_yaml import Path, written
+from lun.config.commented_yaml import Comments, Path, written
 from lun.migrate.by_table import plain, text_of
 from lun.migrate.foreign import Found, Taken
 from lun.other_trainers.counterparts import TRAIN, Counterpart, ProgramTable
@@ -144,7 +144,7 @@ class Draft:
         """The file."""
         foot = {title: self.notes[kind] for kind, title in _TITLES.items()}
         layers = {"extends": self.extends} if self.extends else {}
-        return written({**layers, **_values_first(self.settings)}, self.comments, head, foot)
+        return written({**layers, **_values_first(self.settings)}, Comments(self.comments), head, foot)
 
 
 def _values_first(settings: Mapping[str, Any]) -> dict[str, Any]:

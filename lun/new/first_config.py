@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from ldm.errors import Fault
 from ldm.files.replacing import replace_text
 from ldm.shell import quoted
 from lun.cli.arguments import Arguments
-from lun.config.reading.yaml_tree import parse_value
+from lun.config.commented_yaml import Comments, written
+from lun.config.reading.layers import with_value
+from lun.config.reading.load_layers import COMMAND_LINE
+from lun.config.reading.yaml_tree import as_node, parse_value
 from lun.data.building import build_dataset
 from lun.data.dataset_protocol import DatasetAccess
 from lun.memory.fit import BATCH, OPTIMIZER, fitted, get
-from lun.new.commented_yaml import Line, commented
 from lun.new.questions import ACCELERATOR, LENGTH, answered
 from lun.plan.fixed_memory import GIB
 from lun.plan.memory_room import Room
@@ -91,21 +94,24 @@ def with_overlays(arguments: Arguments, sizes: np.ndarray) -> Arguments:
 
 def as_text(arguments: Arguments, count: int, file: Path) -> str:
     """The configuration that the command line comes to; `count` pictures were found."""
-    settings = {"extends": Line(list(arguments.base), "presets: python main.py --list-presets; later ones win")}
-    if arguments.init_from:
-        settings["model.params.ckpt_path"] = Line(arguments.init_from, COMMENTS["model.params.ckpt_path"])
     root = "data.params.train.params.data_root"
-    settings[root] = Line(str(Path(_only_root(arguments)).absolute()), COMMENTS[root])
-    for override in arguments.overrides:
-        path, _, text = override.partition("=")
-        value = parse_value(text, "command line").plain()
-        settings[path] = Line(value, "the line beside it says how long" if value == -1 else COMMENTS.get(path, ""))
+    said: dict[str, Any] = {root: str(Path(_only_root(arguments)).absolute())}
+    if arguments.init_from:
+        said = {"model.params.ckpt_path": arguments.init_from, **said}
+    for path, _, text in (word.partition("=") for word in arguments.overrides):
+        said[path] = parse_value(text, COMMAND_LINE).plain()
+    tree = as_node({"extends": list(arguments.base)}, COMMAND_LINE)
+    beside = {("extends",): "presets: python main.py --list-presets; later ones win"}
+    for path, value in said.items():
+        keys = tuple(path.split("."))
+        tree = with_value(tree, keys, as_node(value, COMMAND_LINE))
+        beside[keys] = "the line beside it says how long" if value == -1 else COMMENTS.get(path, "")
     head = [
         f"{', '.join(arguments.base)} on {count:,} images" + (f", for {arguments.fit:g} GiB" if arguments.fit else ""),
         as_started(f"plan: python main.py --base {quoted(str(file))}        train: the same with -t"),
         "Every setting: configs/KEYS.md; what all of it comes to: --print-config. Without bfloat16: fp16 for bf16.",
     ]
-    return commented(head, settings)
+    return written(tree.plain(), Comments(beside=beside), head)
 
 
 def _only_root(arguments: Arguments) -> str:

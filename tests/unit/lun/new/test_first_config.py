@@ -42,6 +42,13 @@ def test_what_fits_is_written_down() -> None:
     assert made["lightning"]["trainer"] == {"max_steps": 3, "max_epochs": -1, "accumulate_grad_batches": 1}
 
 
+def test_a_setting_below_one_that_was_given_as_a_map_is_written_into_it() -> None:
+    words = ["data.params.train.params.captions={split_tags: ','}", "data.params.train.params.captions.keep_tags=1"]
+    write_first_config(parse([*LINE, "--data_root", "pictures", "--accelerator", "cpu", *words]))
+    made = yaml.safe_load(Path("mine.yaml").read_text())
+    assert made["data"]["params"]["train"]["params"]["captions"] == {"split_tags": ",", "keep_tags": 1}
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
