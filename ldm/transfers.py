@@ -1,10 +1,12 @@
-"""From the host to a device, without the host waiting for what is computed there."""
+"""From the host to a device, without the host waiting for what is computed there; and to float64."""
 
 import torch
 from torch import Tensor
 
 BLOCKING = ("cpu", "mps")
 """Devices to which a tensor is copied at once: Metal reads what a copy that is not waited for has not yet brought."""
+WITHOUT_DOUBLE = ("mps",)
+"""Devices that have no float64."""
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -17,3 +19,8 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     if tensor.device.type == "cpu" and device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=device.type not in BLOCKING)
+
+
+def in_double(tensor: Tensor) -> Tensor:
+    """A tensor of any shape in float64, on the CPU where its own device has none."""
+    return (tensor.cpu() if tensor.device.type in WITHOUT_DOUBLE else tensor).double()

@@ -10,6 +10,7 @@ from torchmetrics.functional.image import structural_similarity_index_measure
 
 from ldm.models.metrics import Metrics
 from ldm.modules.posterior import Posterior
+from ldm.transfers import in_double
 
 LOGGED = (
     *("psnr", "ssim", "total_loss", "logvar", "kl_loss", "nll_loss", "rec_loss", "lpips"),
@@ -70,8 +71,8 @@ class Quality:
         rows |= {name: value.float() * count for name, value in log.items()}
         self._pictures += count
         for name, value in rows.items():
-            self._sums[name] = self._sums.get(name, torch.zeros((), device=value.device)) + value
-        channels = latents.double().movedim(1, 0).flatten(1)
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        channels = in_double(latents).movedim(1, 0).flatten(1)
         moments = torch.stack(
             [torch.full_like(channels[:, 0], channels.shape[1]), channels.sum(1), channels.square().sum(1)]
         )

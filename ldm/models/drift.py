@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ldm.modules.posterior import Posterior
+from ldm.transfers import WITHOUT_DOUBLE
 
 PICTURES = 16
 
@@ -49,7 +50,7 @@ class Drift:
         if not rows:
             return
         start = torch.stack([self._start[int(batch["slot"][row])] for row in rows]).double()
-        moved = posterior.mean[rows].double().cpu() - start
+        moved = posterior.mean[rows].cpu().double() - start
         sums = [moved.square().sum(), start.sum(), start.square().sum(), torch.tensor(float(start.numel()))]
         stacked = torch.stack([value.double() for value in sums])
         self._sums = stacked if self._sums is None else self._sums + stacked
@@ -58,6 +59,7 @@ class Drift:
         if not self._start:
             return {}
         own = torch.zeros(4, dtype=torch.float64) if self._sums is None else self._sums
-        moved, total, squares, count = reduce(own.to(device), reduce_op="sum")
+        there = own if device.type in WITHOUT_DOUBLE else own.to(device)
+        moved, total, squares, count = reduce(there, reduce_op="sum")
         variance = squares / count - (total / count).square()
         return {"latent_drift": (moved / count / variance).sqrt().float()}

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from support.on_metal import on_metal
 
-from ldm.transfers import to_device
+from ldm.transfers import in_double, to_device
 
 
 def test_what_is_on_its_device_already_is_the_same_tensor() -> None:
@@ -16,3 +17,9 @@ def test_what_goes_to_cuda_goes_by_page_locked_memory_and_is_not_waited_for(monk
     for device in ("cuda", "mps"):
         to_device(torch.ones(2), torch.device(device))
     assert told == ["page-locked", "cuda True", "mps False"]
+
+
+def test_float64_is_on_the_device_itself_unless_that_has_none() -> None:
+    assert in_double(torch.ones(2, device="meta")).device.type == "meta"
+    there = in_double(on_metal(torch.ones(2)))
+    assert (there.device.type, there.dtype) == ("cpu", torch.float64)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.on_metal import on_metal
 from torch import Tensor
 
 from ldm.models.autoencoder_metrics import Quality, latent_statistics, psnr, ssim
@@ -55,3 +56,10 @@ def test_means_do_not_depend_on_how_pictures_are_batched() -> None:
         assert {name: value.item() for name, value in other.items()} == pytest.approx(
             {name: value.item() for name, value in found[0].items()}, rel=1e-5
         )
+
+
+def test_latents_are_measured_where_the_device_has_no_float64() -> None:
+    latents, quality = torch.randn(2, 4, 2, 2), Quality()
+    quality.add(pictures(2, 0), pictures(2, 1), on_metal(latents), {})
+    wanted = 1 / latents.std(correction=0).item()
+    assert quality.metrics(as_it_is)["scale_factor"].item() == pytest.approx(wanted, rel=1e-5)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.on_metal import on_metal
 from torch import Tensor
 
 from ldm.models.drift import Drift
@@ -57,3 +58,10 @@ def test_only_the_first_pictures_are_remembered() -> None:
 
 def test_without_a_start_there_is_nothing_to_tell() -> None:
     assert Drift().metrics(as_it_is, CPU) == {} and Drift().state_dict() == {}
+
+
+def test_it_is_told_where_the_device_has_no_float64() -> None:
+    drift = Drift()
+    drift.remember(lambda known: on_metal(moments(known)), [batch(0, 2)])
+    drift.add(batch(0, 2), Posterior.of(on_metal(moments({"image": batch(0, 2)["image"] + 1}))))
+    assert drift.metrics(as_it_is, torch.device("mps"))["latent_drift"].item() == pytest.approx(1.0)
