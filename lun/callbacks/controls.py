@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from lun.loop.position_callback import follower
 log = logging.getLogger(__name__)
 
 COMMANDS = ("save", "sample", "validate", "stop")
+COARSEST = 3.0
+"""Seconds after which a change shows in a folder's time on any file system; FAT tells every second one."""
 
 
 class Controls(AtStepBoundary):
@@ -50,6 +53,8 @@ class Controls(AtStepBoundary):
         self._interval: Any = None
         self._unknown: set[str] = set()
         self._stuck: set[str] = set()
+        self._changed = self._unheard = -1
+        self._known_since = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._folder = str(_directory(trainer))
@@ -96,13 +101,22 @@ class Controls(AtStepBoundary):
             self._finish(trainer, name)
 
     def _look(self) -> int:
-        """One bit for each command that lies there."""
+        """One bit for each command that lies there; a folder unchanged since nothing was heard is not read."""
         try:
+            changed = os.stat(self._folder).st_mtime_ns
+            if changed == self._unheard:
+                return 0
             names = os.listdir(self._folder)
         except OSError:  # someone tidied up
             return 0
-        if not names:
-            return 0
+        heard = self._heard(names)
+        if changed != self._changed:
+            self._changed, self._known_since = changed, time.monotonic()
+        elif not heard and time.monotonic() - self._known_since > COARSEST:
+            self._unheard = changed
+        return heard
+
+    def _heard(self, names: list[str]) -> int:
         for name in sorted(set(names) - self._unknown - set(COMMANDS)):
             log.warning("control/%s is no command; there are %s", name, ", ".join(COMMANDS))
         self._unknown |= set(names)

@@ -1,6 +1,9 @@
 import logging
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -174,3 +177,34 @@ def test_a_file_in_the_place_of_the_folder_of_commands_costs_the_commands_alone(
     (tmp_path / "control").touch()
     controlled(2).fit()
     assert "no commands can be given to this run" in caplog.text
+
+
+@pytest.fixture
+def listened(tmp_path, monkeypatch) -> Callable[[float], tuple[int, int]]:
+    """`listened(seconds) -> (commands as bits, how often the folder was read)` at a step so long after the start."""
+    trainer = SimpleNamespace(is_global_zero=True, default_root_dir=str(tmp_path))
+    controls, reads, listdir = Controls(Stops()), [], os.listdir
+    controls.on_train_start(trainer, None)
+    monkeypatch.setattr(os, "listdir", lambda folder: reads.append(folder) or listdir(folder))
+
+    def at(seconds: float) -> tuple[int, int]:
+        reads.clear()
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "monotonic", lambda: seconds)
+            return controls.vote(trainer, None, 1, False), len(reads)
+
+    os.utime(tmp_path / "control", (1, 1))
+    return at
+
+
+def test_a_folder_that_stays_as_it_is_is_soon_read_no_more(listened, tmp_path):
+    assert [listened(seconds) for seconds in (0, 1, 4, 5, 6)] == [(0, 1), (0, 1), (0, 1), (0, 0), (0, 0)]
+    (tmp_path / "control/save").touch()
+    assert listened(7) == (1, 1) and listened(20) == (1, 1) and listened(30) == (1, 1)
+
+
+def test_a_command_is_heard_that_came_within_one_tick_of_the_file_systems_clock(listened, tmp_path):
+    assert listened(0) == (0, 1)
+    (tmp_path / "control/stop").touch()
+    os.utime(tmp_path / "control", (1, 1))
+    assert listened(1) == (8, 1)
