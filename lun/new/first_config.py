@@ -101,7 +101,7 @@ def as_text(arguments: Arguments, count: int, file: Path) -> str:
     for path, _, text in (word.partition("=") for word in arguments.overrides):
         said[path] = parse_value(text, COMMAND_LINE).plain()
     tree = as_node({"extends": list(arguments.base)}, COMMAND_LINE)
-    beside = {("extends",): "presets: python main.py --list-presets; later ones win"}
+    beside: dict[tuple[str, ...], str] = {("extends",): "presets: python main.py --list-presets; later ones win"}
     for path, value in said.items():
         keys = tuple(path.split("."))
         tree = with_value(tree, keys, as_node(value, COMMAND_LINE))
