@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from ldm.missing_packages import has_setup, torch_line
 from lun.doctor.finding import Finding
 
 Kind = Literal["cuda", "rocm", "cpu"]
@@ -56,8 +57,7 @@ class Torch:
 def examine_torch(torch: Torch, machine: Machine) -> list[Finding]:
     """The line for the build, and one for each GPU."""
     if torch.error:
-        fix = "bash scripts/setup.sh --reinstall-torch"
-        return [Finding("FAIL", "torch", f"cannot be imported: {torch.error}", fix)]
+        return [Finding("FAIL", "torch", f"cannot be imported: {torch.error}", torch_line())]
     build = {"cuda": f"CUDA {torch.toolkit}", "rocm": f"ROCm {torch.toolkit}", "cpu": "the CPU"}[torch.kind]
     said = f"{torch.version}, built for {build}"
     if torch.kind == "cpu":
@@ -74,7 +74,7 @@ def _without_gpu(torch: Torch, said: str, machine: Machine) -> Finding:
             if torch.mps
             else Finding("OK", "torch", f"{said}; no GPU found")
         )
-    return Finding("FAIL", "torch", f"{said}, but there is an {VENDOR[machine.kind]} GPU", _reinstall(machine.kind))
+    return Finding("FAIL", "torch", f"{said}, but there is an {VENDOR[machine.kind]} GPU", torch_line(machine.kind))
 
 
 def _no_gpu_found(torch: Torch, said: str, machine: Machine) -> Finding:
@@ -82,7 +82,7 @@ def _no_gpu_found(torch: Torch, said: str, machine: Machine) -> Finding:
         detail = f"{said}, but there is no {VENDOR[torch.kind]} GPU or no driver: trains on the CPU"
         return Finding("WARN", "torch", detail, "install the driver; in a container: docker/start.sh finds the GPU")
     if machine.kind != torch.kind:
-        return Finding("FAIL", "torch", f"{said}, but the GPU is {VENDOR[machine.kind]}'s", _reinstall(machine.kind))
+        return Finding("FAIL", "torch", f"{said}, but the GPU is {VENDOR[machine.kind]}'s", torch_line(machine.kind))
     if machine.kfd == "denied":
         return Finding("FAIL", "torch", f"{said}, but /dev/kfd may not be used", "sudo usermod -aG video,render $USER")
     return Finding("FAIL", "torch", f"{said}, but it finds no GPU{_driver(torch, machine)}", _fix_of_driver(torch))
@@ -110,7 +110,9 @@ def _gpu(gpu: Gpu, torch: Torch) -> Finding:
     fix = (
         "docs/amd.md, HSA_OVERRIDE_GFX_VERSION"
         if torch.kind == "rocm"
-        else "a torch for it: LUN_TORCH_INDEX=... bash scripts/setup.sh"
+        else "a torch for it: LUN_TORCH_INDEX=... bash scripts/setup.sh --reinstall-torch"
+        if has_setup()
+        else "a torch for it: python -m pip install torch --index-url ..."
     )
     return Finding("FAIL", "GPU", f"{said}: this torch has no code for it, only for {known}", fix)
 
@@ -142,7 +144,3 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def _major(version: str) -> int:
     return next(iter(numbers(version)), 0)
-
-
-def _reinstall(kind: str) -> str:
-    return f"LUN_TORCH={kind} bash scripts/setup.sh --reinstall-torch"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from packaging.requirements import Requirement
 
+from ldm.missing_packages import has_setup
 from lun.console.environment import how_to_get
 from lun.doctor.finding import Finding
 
@@ -16,9 +17,9 @@ def examine_python(version: tuple[int, int], full: str, in_environment: bool) ->
     """Python 3.11 to 3.13, best in an environment of its own."""
     where = "in a virtual environment" if in_environment else "not in a virtual environment"
     if not (3, 11) <= version <= (3, 13):
-        return Finding(
-            "FAIL", "Python", f"{full}; 3.11 to 3.13 are supported", "LUN_PYTHON=python3.11 bash scripts/setup.sh"
-        )
+        setup = "LUN_PYTHON=python3.11 bash scripts/setup.sh"
+        fix = setup if has_setup() else "python3.11 -m venv FOLDER, and install the program there"
+        return Finding("FAIL", "Python", f"{full}; 3.11 to 3.13 are supported", fix)
     return Finding("OK", "Python", f"{full}, {where}")
 
 

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.missing_packages import torch_line
 from ldm.util import Recipe, instantiate_from_config
 from lun.run.resolved import ResolvedRun
 
@@ -40,7 +41,7 @@ def require_device(trainer: Mapping[str, Any]) -> None:
             f"accelerator {asked} was asked for, but torch sees none",
             where="lightning.trainer.accelerator",
             why=f"torch {torch.__version__} is {build}",
-            fix="LUN_TORCH=cuda bash scripts/setup.sh --reinstall-torch    (AMD: LUN_TORCH=rocm)\n"
+            fix=f"{torch_line('cuda')}\nwith a GPU of AMD: {torch_line('rocm')}\n"
             "without a GPU: --accelerator cpu      what does not fit: python main.py --doctor",
         )
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from support.runs import TINY, make_pictures
 
+from ldm.errors import Fault
+from lun.run.lightning_trainer import require_device
+
 Lun = Callable[..., int]
 
 
@@ -130,6 +133,19 @@ def test_a_gpu_that_is_not_there(told: Told, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     code, message = told("lightning.trainer.accelerator=gpu")
     assert code == 5 and message.startswith("error[DEV01]:") and "--accelerator cpu" in message
+
+
+def test_a_gpu_that_is_not_there_is_answered_to_an_installed_wheel_without_a_script(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(Fault, match="DEV01") as checkout:
+        require_device({"accelerator": "gpu"})
+    monkeypatch.setattr("ldm.missing_packages.PROJECT", tmp_path)
+    with pytest.raises(Fault, match="DEV01") as wheel:
+        require_device({"accelerator": "gpu"})
+    assert "scripts/setup.sh" in checkout.value.fix
+    assert "scripts/" not in wheel.value.fix and "pip install torch" in wheel.value.fix
 
 
 def test_a_run_without_an_end(told: Told) -> None:

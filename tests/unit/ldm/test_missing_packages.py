@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldm import missing_packages
-from ldm.missing_packages import install_line
+from ldm.missing_packages import BUILDS, TORCH_INDEX, install_line, torch_line
 
 
 def test_it_is_for_this_very_python_and_holds_to_the_tested_versions(repo_root: Path) -> None:
@@ -35,3 +35,25 @@ def test_torch_is_left_to_the_script_that_knows_the_machine(repo_root: Path) -> 
 def test_in_a_container_it_is_the_image_that_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUN_KIND", "rocm")
     assert install_line("bitsandbytes").startswith("docker/start.sh rocm --build ")
+
+
+def test_in_a_checkout_torch_comes_anew_by_the_script_for_whichever_gpus() -> None:
+    assert torch_line() == "bash scripts/setup.sh --reinstall-torch"
+    assert torch_line("rocm") == "LUN_TORCH=rocm bash scripts/setup.sh --reinstall-torch"
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_a_wheel_has_no_script_and_pip_takes_the_build_that_the_script_would(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repo_root: Path
+) -> None:
+    script = (repo_root / "scripts" / "setup.sh").read_text("utf-8")
+    assert f"torch_index={TORCH_INDEX}\n" in script and BUILDS[kind].replace(TORCH_INDEX, "$torch_index") in script
+    monkeypatch.setattr(missing_packages, "PROJECT", tmp_path)
+    assert torch_line(kind).endswith(f" -m pip install torch --index-url {BUILDS[kind]}")
+    assert torch_line().endswith(" -m pip install torch")
+
+
+def test_in_a_container_torch_comes_with_the_image_for_those_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUN_KIND", "cpu")
+    assert torch_line("cuda").startswith("docker/start.sh cuda --build ")
+    assert torch_line().startswith("docker/start.sh cpu --build ")

@@ -1,7 +1,11 @@
 """Each way in which torch and the hardware of a machine may not fit."""
 
+import itertools
+from pathlib import Path
+
 import pytest
 
+from ldm import missing_packages
 from lun.doctor.finding import Finding
 from lun.doctor.hardware import Gpu, Machine, Torch, examine_torch, serves
 
@@ -101,3 +105,14 @@ def test_a_gpu_that_the_build_has_no_code_for_fails() -> None:
 )
 def test_code_runs_where_the_vendors_say_that_it_does(code: str, architecture: str, runs: bool) -> None:
     assert serves(code, architecture) == runs
+
+
+def test_an_installed_wheel_is_never_told_to_start_a_script_that_it_has_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(missing_packages, "PROJECT", tmp_path)
+    broken, unserved = Torch(error="cannot"), Torch("2.13.0", "cuda", "13.0", (CARD,), ("sm_100",))
+    torches = [broken, unserved, CPU, CUDA, ROCM, without_gpus(CUDA)]
+    machines = [Machine(), NVIDIA, AMD, Machine(kfd="denied")]
+    fixes = [found.fix for pair in itertools.product(torches, machines) for found in examine_torch(*pair)]
+    assert any("pip install torch" in fix for fix in fixes) and [fix for fix in fixes if "scripts/" in fix] == []

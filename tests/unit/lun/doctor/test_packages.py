@@ -1,8 +1,11 @@
 """Each way in which Python and the packages may not fit."""
 
+from pathlib import Path
+
 import pytest
 from packaging.requirements import Requirement
 
+from ldm import missing_packages
 from lun.doctor.packages import (
     examine_compiler,
     examine_packages,
@@ -73,3 +76,11 @@ def test_a_tokenizer_without_its_vocabulary_fails(error: str, level: str) -> Non
 
 def test_without_a_compiler_training_works_but_not_as_it_could() -> None:
     assert (examine_compiler(True).level, examine_compiler(False).level) == ("OK", "WARN")
+
+
+def test_a_python_that_does_not_fit_a_wheel_is_answered_without_a_script(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "scripts/setup.sh" in examine_python((3, 14), "3.14.0", True).fix
+    monkeypatch.setattr(missing_packages, "PROJECT", tmp_path)
+    assert examine_python((3, 14), "3.14.0", True).fix.startswith("python3.11 -m venv ")
