@@ -7,7 +7,7 @@ usage() {
 usage: bash scripts/setup.sh [--extra NAME ...] [--test] [--reinstall-torch]
 
   --extra NAME        also an extra of pyproject.toml: optim (8-bit AdamW and other optimizers, for the recipes 8gb and
-                      16gb), parquet, remote, tag, wandb, deepspeed; may be given several times, and what was given once is kept
+                      16gb), parquet, remote, tag, wandb, optuna, deepspeed; may be given several times, and what was given once is kept
   --test              also what the tests need: pytest, ruff, mypy, shellcheck, hadolint (--extra test)
   --reinstall-torch   install torch anew, into .venv, even where a suitable one is found
 

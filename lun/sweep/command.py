@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from lun.program import as_started
 from lun.run_dir.claim import writing_into
 from lun.sweep.arguments import NAME, parse
 from lun.sweep.array_script import array_script
-from lun.sweep.results_table import logged_metrics, results, table, write_results
+from lun.sweep.results_table import logged_metrics, refuse_unlogged, results, table, write_results
 from lun.sweep.running import Launch, launched, run_trial, run_trials
+from lun.sweep.search import FILE, Search, require_optuna, run_search
 from lun.sweep.sweep_folder import SweepFolder
-from lun.sweep.trials import Trial, product_of, queue_of
+from lun.sweep.trials import Trial, product_of, queue_of, space_of
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ def _start(words: list[str], launch: Launch) -> int:
     if find_spec("torch") is None:
         raise missing("torch")  # which every run would say
     rest = [word for word in rest if word not in ("-t", "--train")]
+    if asked.search:
+        return _search(asked, rest, launch)
     trials = queue_of(Path(asked.queue)) if asked.queue else product_of(rest)
     folder = SweepFolder(_place(asked, rest))
     if asked.index is not None:
@@ -62,11 +65,30 @@ def _start(words: list[str], launch: Launch) -> int:
     return code if stopped is None else stopped
 
 
+def _search(asked: argparse.Namespace, rest: Sequence[str], launch: Launch) -> int:
+    require_optuna()
+    space, folder = space_of(rest), SweepFolder(_place(asked, rest))
+    if asked.table and not (folder.path / FILE).is_file():
+        raise Fault("CLI03", f"nothing was searched in {folder.path}", where="--table", fix="leave --table out")
+
+    def value(trial: Trial) -> float | None:
+        _note(folder, search.trials(), asked)
+        refuse_unlogged(folder, [trial], asked.metric)  # else as many runs as were asked for would tell nothing
+        return results(folder, [trial], asked.metric, asked.maximize)[0].best
+
+    with nullcontext() if asked.table else writing_into(folder.path, "-o"):
+        search = Search(folder.path, space, asked.metric, asked.maximize, only_read=asked.table)
+        stopped = None if asked.table else run_search(folder, search, asked.trials, launch, value)
+        code = _tell(folder, search.trials(), asked)
+    return code if stopped is None else stopped
+
+
 def _place(asked: argparse.Namespace, rest: Sequence[str]) -> Path:
-    """`-o`, else a folder that the same line finds again, whatever its metric."""
+    """`-o`, else a folder that the same line finds again, whatever its metric where nothing is searched by it."""
     if asked.output is not None:
         return Path(asked.output)
     meant = [str(Path(asked.queue).resolve())] if asked.queue else list(rest)
+    meant += [asked.search, asked.metric, str(asked.maximize)] if asked.search else []
     digest = hashlib.sha256(json.dumps(meant).encode()).hexdigest()[:8]
     return Path("logs") / "sweeps" / (f"{Path(asked.queue).stem}-{digest}" if asked.queue else digest)
 
@@ -111,9 +133,6 @@ def _tell(folder: SweepFolder, trials: Sequence[Trial], asked: argparse.Namespac
     print(table(found, asked.metric))
     log.info("results  %s", folder.path / "results.csv")
     codes = [code for trial in trials if (code := folder.exit_code(trial))]
-    logged = logged_metrics(folder, trials)
-    if asked.metric and logged and asked.metric not in logged:
-        near = get_close_matches(asked.metric, logged, 3) or logged[:8]
-        why = f"they log {', '.join(near)}"
-        raise Fault("CLI03", f"no run has logged {asked.metric}", where="--metric", why=why, fix=f"--metric {near[0]}")
+    if asked.metric and logged_metrics(folder, trials):
+        refuse_unlogged(folder, trials, asked.metric)
     return codes[0] if codes else 0

@@ -7,9 +7,12 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from ldm.errors import Fault
 from ldm.files.replacing import replace_text
+from ldm.shell import quoted
 from lun.report.curves import Curves, read_curves
 from lun.sweep.sweep_folder import SweepFolder
 from lun.sweep.trials import Trial
@@ -41,6 +44,17 @@ def logged_metrics(folder: SweepFolder, trials: Sequence[Trial]) -> list[str]:
     """The metrics that any run of the trials has logged."""
     runs = [run for trial in trials if (run := folder.run_of(trial))]
     return sorted({name for run in runs for name in read_curves(run.path).by_name})
+
+
+def refuse_unlogged(folder: SweepFolder, trials: Sequence[Trial], metric: str) -> None:
+    """Raise `Fault` CLI03 for a metric that no run of the trials has logged, with those that are near."""
+    logged = logged_metrics(folder, trials)
+    if metric in logged:
+        return
+    near = get_close_matches(metric, logged, 3) or logged[:8]
+    why = f"they log {', '.join(near)}" if near else "they log nothing"
+    fix = f"--metric {quoted(near[0])}" if near else "validate and log more often"
+    raise Fault("CLI03", f"no run has logged {metric}", where="--metric", why=why, fix=fix)
 
 
 def write_results(folder: SweepFolder, found: Sequence[TrialResult], metric: str | None) -> None:

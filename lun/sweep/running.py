@@ -41,16 +41,22 @@ def run_trials(
     after   called when each has ended
     """
     for number, trial in enumerate(trials, 1):
-        state = folder.state(trial)
-        if state == "done" or (state == "failed" and not again):
-            log.info("run      %d of %d: %s already, %s", number, len(trials), state, trial.name)
-            continue
-        log.info("run      %d of %d: %s", number, len(trials), trial.name)
-        code = run_trial(folder, trial, launch)
-        after()
+        code = advance(folder, trial, launch, f"{number} of {len(trials)}", again)
+        if code is not None:
+            after()
         if code in STOPPED:
             return code
     return None
+
+
+def advance(folder: SweepFolder, trial: Trial, launch: Launch, which: str, again: bool = False) -> int | None:
+    """Run a trial that is not done, the `which` of how many; its exit code, None where nothing was left to do."""
+    state = folder.state(trial)
+    if state == "done" or (state == "failed" and not again):
+        log.info("run      %s: %s already, %s", which, state, trial.name)
+        return None
+    log.info("run      %s: %s", which, trial.name)
+    return run_trial(folder, trial, launch)
 
 
 def run_trial(folder: SweepFolder, trial: Trial, launch: Launch) -> int:

@@ -14,13 +14,13 @@ from ldm.errors import Fault
 from ldm.plain import read_plain_text
 from lun.cli.arguments import Arguments
 from lun.cli.parser import parse
-from lun.sweep.arguments import NAME
+from lun.sweep.arguments import MOST, NAME
+from lun.sweep.ranges import NumberRange, range_of
 
 OWN_PLACE = {"resume": "--resume", "name": "--name", "postfix": "--postfix"}
 """What says where a run goes, which is the sweep's to say."""
 INFORMATION = ("check", "doctor", "print_config", "list_presets", "help", "version")
 PROGRAM = re.compile(r"(?:\S*/)?(?:main\.py|lun-train)")
-MOST = 1000
 OPEN, CLOSED = "[{(", "]})"
 
 
@@ -43,23 +43,48 @@ class Trial:
         return "-".join(part for part in (re.sub(r"[^\w.,=+-]+", "_", said)[:80], digest) if part)
 
 
+@dataclass(frozen=True)
+class VariedSetting:
+    """A setting that differs between trials: its place among the words, its key, and its values or their range."""
+
+    place: int
+    key: str
+    values: tuple[str, ...] | NumberRange
+
+
+@dataclass(frozen=True)
+class Space:
+    """A command line with the settings that differ."""
+
+    words: tuple[str, ...]
+    axes: tuple[VariedSetting, ...]
+
+    def trial(self, chosen: Mapping[str, str]) -> Trial:
+        """The one with these values, by key."""
+        words = list(self.words)
+        for axis in self.axes:
+            words[axis.place] = f"{axis.key}={chosen[axis.key]}"
+        return Trial(tuple(words), {axis.key: chosen[axis.key] for axis in self.axes})
+
+
 def product_of(words: Sequence[str]) -> list[Trial]:
     """A trial for each combination of values. Raises `Fault` CLI02 or CLI03 for words that `main.py` does not take."""
-    overrides = set(_checked(words, "").overrides)
-    axes = {
-        place: (word.partition("=")[0], values)
-        for place, word in enumerate(words)
-        if word in overrides and "=" in word and len(values := split_values(word.partition("=")[2])) > 1
-    }
-    if not axes:
+    space = Space(tuple(words), tuple(_axes(words, _checked(words, "").overrides)))
+    if not space.axes:
         fix = "model.base_learning_rate=1e-5,3e-5"
         raise Fault("CLI03", "no setting has several values", where=NAME, fix=fix)
-    trials = []
-    for chosen in product(*(values for _, values in axes.values())):
-        picked = dict(zip(axes, chosen, strict=True))
-        own = [f"{axes[at][0]}={picked[at]}" if at in picked else word for at, word in enumerate(words)]
-        trials.append(Trial(tuple(own), {axes[at][0]: value for at, value in picked.items()}))
-    return _unlike(trials)
+    keys = [axis.key for axis in space.axes]
+    listed = [axis.values for axis in space.axes if not isinstance(axis.values, NumberRange)]
+    return _unlike([space.trial(dict(zip(keys, chosen, strict=True))) for chosen in product(*listed)])
+
+
+def space_of(words: Sequence[str]) -> Space:
+    """What a search draws from. Raises `Fault` CLI02 or CLI03 for words that `main.py` does not take."""
+    space = Space(tuple(words), tuple(_axes(words, _checked(words, "", ranges=True).overrides)))
+    if not space.axes:
+        fix = "model.base_learning_rate=1e-6..1e-4:log"
+        raise Fault("CLI03", "no setting has a range or several values", where="--search", fix=fix)
+    return space
 
 
 def queue_of(path: Path) -> list[Trial]:
@@ -105,7 +130,34 @@ def _of_line(line: str, where: str) -> Iterator[Trial]:
     yield Trial(tuple(words), {"line": where.rpartition(":")[2]}, where)
 
 
-def _checked(words: Sequence[str], where: str) -> Arguments:
+def _axes(words: Sequence[str], overrides: Sequence[str]) -> Iterator[VariedSetting]:
+    seen = set()
+    for place, word in enumerate(words):
+        key, is_setting, text = word.partition("=")
+        if not is_setting or word not in overrides:
+            continue
+        values = range_of(text, key) or tuple(split_values(text))
+        if isinstance(values, tuple) and len(values) < 2:
+            continue
+        if key in seen:
+            raise Fault("CLI03", f"{key} has several values twice", where=key, fix="leave one of them out")
+        seen.add(key)
+        yield VariedSetting(place, key, values)
+
+
+def _refuse_ranges(overrides: Sequence[str], where: str, whole_too: bool) -> None:
+    """Raise `Fault` CLI03 for a range that nothing would draw from: among several values, and alone if `whole_too`."""
+    for key, _, text in (word.partition("=") for word in overrides):
+        values = split_values(text)
+        if (len(values) == 1 and not whole_too) or not any(range_of(value, where or key) for value in values):
+            continue
+        what = f"{text} is a range" if len(values) == 1 else f"{text} has a range among its values"
+        search = "one number" if where else "--search optuna --trials 20 --metric val/loss"  # no search of a queue
+        fix = search if len(values) == 1 else "a range alone, or values alone"
+        raise Fault("CLI03", what, where=where or key, why="a search alone draws from one", fix=fix)
+
+
+def _checked(words: Sequence[str], where: str, ranges: bool = False) -> Arguments:
     try:
         asked = parse(words)
     except Fault as fault:
@@ -123,6 +175,7 @@ def _checked(words: Sequence[str], where: str) -> Arguments:
     if told := next((name for name in INFORMATION if getattr(asked, name)), None):
         what = f"--{told.replace('_', '-')} trains nothing"
         raise Fault("CLI03", what, where=where or NAME, fix="leave it out, or give it to main.py")
+    _refuse_ranges(asked.overrides, where, whole_too=not ranges)
     return asked
 
 

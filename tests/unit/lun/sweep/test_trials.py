@@ -59,6 +59,7 @@ def test_a_queue_is_the_lines_of_a_file_whatever_program_they_begin_with(tmp_pat
         ("--base emoji --time-limit 1:00", "--time-limit is of one run"),
         ("--base 'emoji", "is no command line"),
         ("--bas emoji", "unknown option"),
+        ("--base emoji a.b=1..2", "1..2 is a range"),
         ("--base emoji\n--base emoji -t", "two runs are the same"),
         ("# nothing", "holds no command line"),
     ],
