@@ -1,13 +1,55 @@
-"""What the settings of one set of another program say, by its table."""
+"""What settings of another program say, by its table: of a run one by one, and of one set together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lun.config.reading.yaml_tree import parse_value
 from lun.migrate.foreign import Taken
 from lun.other_trainers.counterparts import TRAIN, Counterpart
+
+_FLAGS = {
+    "--init-from": "model.params.ckpt_path",
+    "--data_root": "data.params.train.params.data_root",
+    "--seed": "seed",
+    "--scale_lr": "model.scale_lr",
+}
+"""Options of `main.py` that are settings as well; those of the trainer are below `lightning.trainer`."""
+_TYPED = ("--logdir", "--name")
+"""Options that no setting stands for: they go into the command."""
+_TEXTS = ("--init-from", "--data_root")
+
+
+class Meaning(NamedTuple):
+    """What stands for one setting with one value.
+
+    known     its row, that of the value where values have their own
+    settings  (path, value)
+    command   words of `main.py` that no setting stands for
+    """
+
+    known: Counterpart
+    settings: list[tuple[str, Any]]
+    command: list[str]
+
+
+def meaning(row: Counterpart, value: Any) -> Meaning:
+    """What a row says of a value; True stands for an option without one."""
+    text = None if value is True else text_of(value)
+    meant = Meaning(row.of("true" if value is True else text), [], [])
+    words = iter(() if meant.known.kind == "none" else meant.known.typed(text))
+    for word in words:
+        if word in _TYPED:
+            meant.command.extend([word, next(words)])
+        elif word.startswith("--"):
+            given = next(words)
+            path = _FLAGS.get(word, f"lightning.trainer.{word.lstrip('-')}")
+            meant.settings.append((path, given if word in _TEXTS else plain(given)))
+        else:
+            path, _, given = word.partition("=")
+            meant.settings.append((path, plain(given)))
+    return meant
 
 
 def said_by(taken: Taken, rows: Mapping[str, Counterpart]) -> tuple[dict[str, Any], list[str]]:
@@ -22,15 +64,14 @@ def said_by(taken: Taken, rows: Mapping[str, Counterpart]) -> tuple[dict[str, An
         if name not in rows:
             continue
         taken.names.add(name)
-        text = None if value is True else text_of(value)
-        known = rows[name].of(text)
+        known, settings, _ = meaning(rows[name], value)
         if known.kind in ("none", "changed") or (known.kind == "same" and not known.words):
             told.append(f"{taken.where}.{name}: {value!r}; {known.say}")
-        for path, given in (word.split("=", 1) for word in (known.typed(text) if known.kind != "none" else [])):
+        for path, given in settings:
             if path.startswith(f"{TRAIN}."):
-                merged(said.setdefault(TRAIN, {}), path.removeprefix(f"{TRAIN}."), plain(given))
+                merged(said.setdefault(TRAIN, {}), path.removeprefix(f"{TRAIN}."), given)
             else:
-                merged(said, path, plain(given))
+                merged(said, path, given)
     return said, told
 
 

@@ -8,20 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lun.config.commented_yaml import Comments, Path, written
-from lun.migrate.by_table import plain, text_of
+from lun.migrate.by_table import meaning
 from lun.migrate.foreign import Found, Taken
 from lun.other_trainers.counterparts import TRAIN, Counterpart, ProgramTable
 
-_FLAGS = {
-    "--init-from": "model.params.ckpt_path",
-    "--data_root": "data.params.train.params.data_root",
-    "--seed": "seed",
-    "--scale_lr": "model.scale_lr",
-}
-"""Options of `main.py` that are settings as well; those of the trainer are below `lightning.trainer`."""
-_TYPED = ("--logdir", "--name")
-"""Options that no setting stands for: they go into the command."""
-_TEXTS = ("--init-from", "--data_root", *_TYPED)
 UNKNOWN = "unknown"
 _SECRET = re.compile(r"token$|api_key|secret|password")
 """Names whose values are neither shown nor written."""
@@ -102,28 +92,18 @@ class Draft:
 
     def apply(self, known: Counterpart, value: Any, shown: str) -> None:
         """What stands for one setting of the other program; `shown` is how it was written there."""
-        text = None if value is True else text_of(value)
-        known = known.of("true" if value is True else text)
+        known, settings, command = meaning(known, value)
         if known.kind in ("none", "idle") or not (known.words or known.base):
             self.note(known.kind, f"{shown}: {known.say.removeprefix('nothing to say: ')}")
             return
         self.stand_on(*known.base)
         comment = f"{shown}: {known.say}" if known.kind == "changed" else ""
-        words = known.typed(text)
-        if known.kind == "changed" and not words:
+        if comment and not settings:
             self.note("same", comment)
-        while words:
-            word = words.pop(0)
-            if word in _TYPED:
-                self.words += [word, words.pop(0)]
-            elif word.startswith("--"):
-                given = words.pop(0)
-                path = _FLAGS.get(word, f"lightning.trainer.{word.lstrip('-')}")
-                self.set(path, given if word in _TEXTS else plain(given), comment)
-            else:
-                path, _, given = word.partition("=")
-                self.set(path, plain(given), comment)
+        for path, one in settings:
+            self.set(path, one, comment)
             comment = ""
+        self.words += command
 
     def lay(self, found: Found) -> None:
         """The data sets; one alone that says nothing of its own is a recipe."""

@@ -220,7 +220,6 @@ COVERED_BY = {
     "lun.other_trainers.onetrainer_table": "tests/unit/lun/cli/test_other_names.py",
     "lun.other_trainers.onetrainer_network_table": "tests/unit/lun/cli/test_other_names.py",
     "lun.other_trainers.simpletuner_table": "tests/unit/lun/cli/test_other_names.py",
-    "lun.migrate.by_table": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.runs.diffusers_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.draft": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.runs.kohya_run": "tests/unit/lun/migrate/test_migrate_command.py",

@@ -10,7 +10,8 @@ from ldm.errors import Fault
 from lun.migrate.draft import Draft
 
 _CONVOLUTIONS = ["unet.*resnets.*", "unet.*samplers.*"]
-_TEXT = ["text_encoder*self_attn*", "text_encoder*mlp*"]
+TEXT = ("text_encoder*self_attn*", "text_encoder*mlp*")
+"""All linear layers of text encoders' blocks."""
 
 
 def kind_among(kinds: Mapping[str, str], name: str, where: str) -> str:
@@ -28,7 +29,7 @@ class AdapterRules:
     match         layers of the network; those of the preset where there are none
     convolutions  params of adapters beside convolutions, where there are any
     network       whether the network has adapters at all
-    text          whether text encoders have them, too
+    text          layers of text encoders that have them, too
     text_rate     of these, as a share of the rate
     """
 
@@ -37,7 +38,7 @@ class AdapterRules:
     match: Sequence[str] = ()
     convolutions: Mapping[str, Any] | None = None
     network: bool = True
-    text: bool = False
+    text: Sequence[str] = ()
     text_rate: float = 1.0
 
     def lay(self, draft: Draft) -> None:
@@ -51,10 +52,10 @@ class AdapterRules:
                 second = {**recipe, "params": {**self.params, **self.convolutions}}
                 rules["convolutions"] = {"match": _CONVOLUTIONS, "kind": second}
         if self.text:
-            rules["text"] = {"match": _TEXT, "kind": recipe}
+            rules["text"] = {"match": list(self.text), "kind": recipe}
         draft.set("model.params.adapter_config", {"target": "ldm.adapters.Adapters", "params": {"rules": rules}})
         if self.network and self.text and self.text_rate != 1:
-            slower = {"text": {"match": "text_encoder*", "lr": f"{self.text_rate:g}x"}}
+            slower = {"text": {"match": "text_encoder*", "lr": f"{self.text_rate:.6g}x"}}
             draft.set(
                 "model.params.training_config", {"target": "ldm.training.rules.Rules", "params": {"rules": slower}}
             )
@@ -63,6 +64,6 @@ class AdapterRules:
 def of_what_trained(draft: Draft, rules: AdapterRules) -> AdapterRules:
     """With text encoders where these were said to train, which they do no more by themselves."""
     said = draft.settings["model"]["params"]
-    text, share = bool(said.get("cond_stage_trainable")), said.pop("cond_stage_lr_multiple", 1.0)
+    text, share = TEXT if said.get("cond_stage_trainable") else (), said.pop("cond_stage_lr_multiple", 1.0)
     draft.set("model.params.cond_stage_trainable", False)
     return replace(rules, text=text, text_rate=share)

@@ -10,6 +10,7 @@ from typing import Any
 from ldm.errors import Fault
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found, Taken
+from lun.migrate.runs.adapter_rules import AdapterRules
 from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
 from lun.other_trainers.diffusers_table import DIFFUSERS
@@ -17,6 +18,7 @@ from lun.other_trainers.diffusers_table import DIFFUSERS
 SCRIPT = re.compile(r"train_(text_to_image|dreambooth)(?P<lora>_lora)?(?P<model>_\w+)?\.py")
 _MODELS = {"": ("", 512), "_sdxl": ("sdxl", 1024), "_sd3": ("sd3-medium", 512)}
 _PROJECTIONS = ["unet.*.to_q", "unet.*.to_k", "unet.*.to_v", "unet.*.to_out.0"]
+_OF_TEXT = ["text_encoder*self_attn*"]
 _RATES = {(False, False): 1e-4, (False, True): 1e-4, (True, False): 5e-6, (True, True): 5e-4}
 
 
@@ -87,18 +89,9 @@ def _what_trains(taken: Taken, draft: Draft, lora: bool, rate: float) -> None:
         draft.set("model.params.cond_stage_trainable", text)
         return
     rank, dropout = int(taken.number("rank", 4)), taken.number("lora_dropout")
-    kind = {
-        "target": f"ldm.adapters.{'DoRA' if taken('use_dora') else 'LoRA'}",
-        "params": {"rank": rank, "alpha": rank, "dropout": dropout},
-    }
-    draft.stand_on("lora")
-    rules: dict[str, Any] = {"attention": {"match": _PROJECTIONS, "kind": kind}}
-    if text:
-        rules["text"] = {"match": ["text_encoder*self_attn*"], "kind": kind}
-    draft.set("model.params.adapter_config", {"target": "ldm.adapters.Adapters", "params": {"rules": rules}})
-    if text and text_rate != rate:
-        slower = {"text": {"match": "text_encoder*", "lr": f"{text_rate / rate:.6g}x"}}
-        draft.set("model.params.training_config", {"target": "ldm.training.rules.Rules", "params": {"rules": slower}})
+    params = {"rank": rank, "alpha": rank, "dropout": dropout}
+    kind, of_text = "DoRA" if taken("use_dora") else "LoRA", _OF_TEXT if text else ()
+    AdapterRules(kind, params, _PROJECTIONS, text=of_text, text_rate=text_rate / rate).lay(draft)
 
 
 def _optimizer(taken: Taken, draft: Draft, decay: float) -> None:

@@ -14,7 +14,7 @@ from lun.config.reading.yaml_files import read_text
 from lun.migrate import kohya
 from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken
-from lun.migrate.runs.adapter_rules import AdapterRules
+from lun.migrate.runs.adapter_rules import TEXT, AdapterRules
 from lun.migrate.runs.base_model import model_of
 from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
 from lun.other_trainers.kohya_table import KOHYA
@@ -168,7 +168,7 @@ def _adapters(taken: Taken, draft: Draft, module: str, rate: float, text: float)
         beside = {"rank": second, "alpha": given.pop("conv_alpha", 1)}
     of_text = bool(text) and not taken("network_train_unet_only")
     share = _share(text, rate)
-    AdapterRules(kind, params, (), beside, network, of_text, share).lay(draft)
+    AdapterRules(kind, params, (), beside, network, TEXT if of_text else (), share).lay(draft)
     for name, value in given.items():
         draft.note("none", f"network_args {name}={value}: kinds and their params are in docs/adapters.md")
 
