@@ -50,7 +50,7 @@ def read(content: Mapping[str, Any]) -> Draft:
         taken("train.ema_config.ema_decay")
     if len(config["process"]) > 1:
         draft.note("none", f"config.process: the first of {len(config['process'])} is read")
-    for name in content.keys() - {"config"}:
+    for name in (name for name in content if name != "config"):
         draft.note("idle", f"{name}: what a job says of itself")
     draft.translate(taken)
     return draft

@@ -404,3 +404,14 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path, capsys):
     assert (tmp_path / "sets.yaml").read_text() == "mine"
     assert run([str(tmp_path / "nothing.toml")]) == 2
     assert "error[CFG01]" in capsys.readouterr().err
+
+
+def test_what_a_job_of_ai_toolkit_says_of_itself_is_told_in_its_own_order(tmp_path):
+    job, names = tmp_path / "job.yaml", [f"of_job_{letter}" for letter in "zyxwvutsrqpon"]
+    more = "".join(f"\n{name}: 1" for name in names)
+    job.write_text((FOREIGN / "ai-toolkit-run.yaml").read_text() + more + "\n")
+    assert run([str(job), "-o", str(tmp_path / "run.yaml")]) == 0
+    told = [
+        line.split()[2].rstrip(":") for line in (tmp_path / "run.yaml").read_text().splitlines() if "of_job_" in line
+    ]
+    assert told == names
