@@ -40,7 +40,7 @@ def test_its_outer_convolutions_learn_alone_from_scratch_and_then_all_goes_on_fr
     write_safetensors(tmp_path / "four.safetensors", given)
     begin = ["--base", str(TINY), "outer-convolutions", *SHAPE, "--init-from", str(tmp_path / "four.safetensors")]
     assert lun(*begin, "-t", "-n", "outer", "lightning.trainer.max_steps=1") == 0
-    assert "trains   2328 in 4 tensors" in capsys.readouterr().out
+    assert "2328 in 4 tensors" in capsys.readouterr().out
     run = newest_run(tmp_path / "logs")
     assert lun("-r", str(run), "-t", "lightning.trainer.max_steps=2", base=False) == 0
     first = load(run / "checkpoints/last.ckpt")["state_dict"]

@@ -22,7 +22,7 @@ def test_a_learned_weighting_trains_at_its_own_rate_and_stays_out_of_averages_an
     alone = ["model.params.cond_stage_trainable=false", "lightning.trainer.max_steps=2"]
     assert lun("-t", "--base", str(TINY), "uncertainty", *alone, *adapters) == 0
     said = capsys.readouterr().out
-    assert "trains   128 in 1 tensors at 1.0e-02 (weighting)" in said
+    assert "128 in 1 tensors at 1.0e-02 (weighting)" in said
     run = newest_run(tmp_path / "logs")
     state = load(run / "checkpoints/last.ckpt")["state_dict"]
     assert state[NAME].abs().max() > 0

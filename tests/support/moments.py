@@ -9,7 +9,7 @@ MOMENTS = {
     "reading the settings": ("lun.run.settings.check", 1),
     "writing down the run": ("lun.run_dir.directory.RunDirectory.save_configs", 1),
     "a sanity check": ("ldm.models.diffusion.ddpm.LatentDiffusion.validation_step", 1),
-    "an optimizer step": ("torch.optim.AdamW.step", 4),
+    "an optimizer step": ("ldm.models.diffusion.ddpm.LatentDiffusion.optimizer_step", 4),
     "an update of the EMA": ("ldm.modules.ema.LitEma.update", 4),
     "validation": ("ldm.models.diffusion.ddpm.LatentDiffusion.validation_step", 5),
     "sampling": ("ldm.models.diffusion.ddpm.LatentDiffusion.sample_prompts", 3),

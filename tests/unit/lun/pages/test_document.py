@@ -43,7 +43,7 @@ def test_a_picture_becomes_a_url_of_its_kind():
 def test_what_others_made_is_what_its_notice_says():
     told = dict(re.findall(r"sha256 of (\S+): ([0-9a-f]{64})", (ASSETS / "NOTICE").read_text("utf-8")))
     assert told == {name: hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() for name in told}
-    assert {path.name for path in ASSETS.iterdir()} == {*told, "NOTICE", "look.css", "run.css", "run.js"}
+    assert {path.name for path in ASSETS.iterdir()} == {*told, "NOTICE", "look.css", "compare.css", "run.css", "run.js"}
 
 
 @pytest.mark.parametrize("name", [path.name for path in ASSETS.iterdir() if path.suffix in (".css", ".js")])

@@ -55,8 +55,8 @@ def test_a_missing_package_is_told_before_anything_is_written(
 ) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else found(name))
-    words = ["--base", "configs/demo/emoji.yaml", "--logdir", str(tmp_path / "logs")]
-    assert run([*words, "lightning.logger.mine={target: lun.loggers.TrackioLogger}", "--check"]) == 7
+    words = ["--base", "configs/demo/emoji.yaml", "--logdir", str(tmp_path / "logs"), "-t"]
+    assert run([*words, "lightning.logger.mine={target: lun.loggers.TrackioLogger}"]) == 7
     said = capsys.readouterr().err
     assert "error[DEP01]: cannot load target lun.loggers.TrackioLogger" in said and install_line("trackio") in said
     assert not (tmp_path / "logs").exists()

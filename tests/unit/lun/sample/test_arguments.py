@@ -7,7 +7,7 @@ import pytest
 from ldm.errors import Fault
 from lun.sample.arguments import build, parse, text_encoders
 
-NUMBERS = [action for action in build()._actions if action.type is not None]
+NUMBERS = [action for action in build()._actions if action.type is not None and action.dest != "scheduler"]
 NONSENSE = ["nan", "inf", "-inf", "-2", "-0.5", "1e999", "", " ", "x", "0x10", "1" * 5000]
 SOUND = {
     "--seed": ["-1", "0", "12"],
@@ -35,6 +35,12 @@ def test_a_number_that_makes_no_sense_is_refused(flag: argparse.Action, value: s
 def test_a_number_that_makes_sense_is_taken(flag: argparse.Action) -> None:
     for value in SOUND.get(flag.option_strings[0], ["1", "20"]):
         assert getattr(parse(["RUN", flag.option_strings[0], value]), flag.dest) is not None
+
+
+def test_a_solver_is_one_that_is_known() -> None:
+    assert parse(["RUN", "--scheduler", "k_euler"]).scheduler == "euler"
+    with pytest.raises(Fault, match="no solver"):
+        parse(["RUN", "--scheduler", "1"])
 
 
 def test_text_encoders_are_files_by_name_or_null() -> None:
