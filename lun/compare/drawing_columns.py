@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import Fault
-from lun.compare.cells import Cells, ComparedRow, is_drawn, rows_of
+from lun.compare.cells import Cells, is_drawn, rows_of
 from lun.compare.compared_columns import Column, Opening
 from lun.compare.open_column import open_column
 from lun.compare.shown_comparison import ShownComparison, show
 from lun.previews.prompt_grammar import Prompt
 from lun.sample.arguments import text_encoders
-from lun.sample.drawing import draw, is_broken, place
-from lun.sample.metadata import write_picture
+from lun.sample.drawing import place
+from lun.sample.drawn_files import drawn_files
 from lun.sample.opened_model import SampledModel
-from lun.sample.pictures import Picture, batches, list_pictures
+from lun.sample.pictures import list_pictures
 
 log = logging.getLogger(__name__)
 
@@ -81,19 +81,9 @@ class DrawnComparison:
     def _draw_column(self, opened: SampledModel, column: Column, numbers: Sequence[int]) -> None:
         options = vars(self.asked) | {"guidance": column.guidance}
         pictures = list_pictures(self.prompts, argparse.Namespace(**options), self.shared, opened.model)
-        wanted = [(pictures[number], self.rows[number]) for number in numbers]
-        for batch in batches([picture for picture, _ in wanted], self.asked.batch):
-            few, wanted = wanted[: len(batch)], wanted[len(batch) :]
-            self._draw_batch(opened, column, few)
-
-    def _draw_batch(self, opened: SampledModel, column: Column, few: Sequence[tuple[Picture, ComparedRow]]) -> None:
-        drawn = draw(opened.model, [picture for picture, _ in few], self.asked.dtype)
-        for (picture, row), values in zip(few, drawn, strict=True):
-            path = self.cells.path(column, row)
-            if is_broken(values):
-                log.warning("%s holds values that are no numbers; try --dtype fp32", path)
-            write_picture(picture, values, opened, self.asked.dtype, path)
-        log.info("drew     %s", ", ".join(part for part in told(column) if part))
+        wanted = [(pictures[number], self.cells.path(column, self.rows[number])) for number in numbers]
+        for _ in drawn_files(opened, wanted, self.asked.batch, self.asked.dtype):
+            log.info("drew     %s", ", ".join(part for part in told(column) if part))
 
 
 def told(column: Column) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ldm.errors import Fault
 from ldm.training.groups import named_layers
 from lun.checkpoints.atomic import unreadable
 from lun.compare.compared_columns import Opening
+from lun.posthoc_ema.averaged_model import with_average
 from lun.posthoc_ema.reconstructing import average_of
 from lun.sample.opened_model import SampledModel, open_source
 from lun.weights.applied_adapters import AppliedAdapter, apply_adapters
@@ -52,6 +53,4 @@ def _of_width(opened: SampledModel, opening: Opening, width: float) -> SampledMo
     run = opening.source.run
     assert run is not None
     with average_of(str(run.path), width, opening.source.step) as average:
-        tensors = opened.model.from_disk(dict(average))
-    opened.model.load_state_dict(opened.model.state_dict() | tensors)
-    return replace(opened, weights=f"power-{width:g}")
+        return with_average(opened, average, f"{width:g}")

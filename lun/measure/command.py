@@ -17,6 +17,7 @@ from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
 from lun.data.index.missing_folder import require_folder
+from lun.measure.arguments import add_measures, require_most
 
 if TYPE_CHECKING:
     from lun.measure.measuring import MeasuredSamples
@@ -48,10 +49,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("samples", metavar="SAMPLES", help="a folder of pictures, such as lun.sample writes")
     add_recipe_arguments(parser)
-    parser.add_argument("--clip", metavar="FOLDER", help="a CLIP model")
-    parser.add_argument("--dino", metavar="FOLDER", help="a DINOv2 or DINOv3 model")
-    parser.add_argument("--features", metavar="FOLDER", help="any other image encoder")
-    parser.add_argument("--most", type=int, default=10_000, metavar="N", help="so many pictures of the data (10,000)")
+    add_measures(parser)
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("-o", "--output", metavar="DIR", help="a new folder: measures.json, nearest.png")
     return parser.parse_args(words)
@@ -87,8 +85,7 @@ def _recipe(asked: argparse.Namespace) -> Mapping[str, Any] | None:
     """The data to compare with. Raises `Fault` CLI03 where there is nothing to measure."""
     if not (asked.clip or asked.dino or asked.features):
         raise Fault("CLI03", "no encoder is given to measure with", fix="--clip FOLDER, --dino FOLDER, or both")
-    if asked.most < 2:
-        raise Fault("CLI03", f"--most cannot be {asked.most}", where="--most", why="a distance takes two pictures")
+    require_most(asked.most)
     if asked.folder is not None or asked.base:
         recipe = recipe_of(asked, f"{COMMAND} {asked.samples}", "compare with")
         require_folder(recipe, recipe_split(asked))

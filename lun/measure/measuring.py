@@ -10,20 +10,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ldm.errors import Fault
-from lun.config.signature import accepted_by
-from lun.config.targets import find_target
-from lun.data.building import build_dataset
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.images.decode import decode
 from lun.data.whole_pictures import whole_pictures
 from lun.features.distances import NearestFeatures
 from lun.features.scoring import Encoders, nearest_pictures, scores_of
+from lun.measure.compared_data import SIDE, ComparedData
 from lun.measure.sampled_folder import SampledFile
 from lun.previews.grid import grid
 
-SIDE = 512
-"""Pixels a side that pictures have at least, where their files do: more than encoders look at."""
 SHOWN, TILE = 12, 160
 
 
@@ -63,12 +58,9 @@ def measured(
     samples = encoders.of_pictures(decode(one.path, (SIDE, SIDE)) for one in files)
     if recipe is None:
         return MeasuredSamples(files, scores_of(samples, None, captions))
-    dataset = _dataset(recipe, split)
-    chosen = range(0, len(dataset), -(-len(dataset) // most))
-    if min(len(files), len(chosen)) < 2:
-        what = f"a distance takes two pictures or more: {len(files)} samples, {len(chosen)} of the data"
-        raise Fault("DAT02", what, where="SAMPLES, DIR", fix="more of them; without DIR the CLIP score is told")
-    data = encoders.of_pictures(whole_pictures(dataset, chosen, SIDE))
+    compared = ComparedData.of(recipe, split, most, len(files))
+    dataset, chosen = compared.dataset, compared.chosen
+    data = compared.features(encoders)
     nearest = nearest_pictures(samples, data)
     order = nearest.cosine.argsort(descending=True, stable=True).tolist()
     access = DatasetAccess(dataset)
@@ -80,13 +72,6 @@ def measured(
 def _rows(nearest: NearestFeatures, order: Sequence[int]) -> list[tuple[int, float, int]]:
     cosine, index = nearest.cosine.tolist(), nearest.index.tolist()
     return [(place, cosine[place], index[place]) for place in order]
-
-
-def _dataset(recipe: Mapping[str, Any], split: str) -> Any:
-    params = dict(recipe.get("params") or {})
-    if "allow_empty_captions" in accepted_by(find_target(recipe["target"])).parameters:
-        params["allow_empty_captions"] = True
-    return build_dataset({**recipe, "params": params}, split)
 
 
 def _sheet(files: Sequence[SampledFile], dataset: Any, rows: Sequence[tuple[int, float, int]]) -> Image.Image:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from lun.cli.command_parser import CommandParser
+from lun.posthoc_ema.picture_options import add_picture_options, settle_picture_options
 
 NAME = "python -m lun.posthoc_ema"
 
@@ -15,10 +16,17 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _inspect(commands.add_parser("inspect", help="which snapshots a run has, and which widths they reach"))
     _plan(commands.add_parser("plan", help="before training: error, conditioning and size of a choice of widths"))
     _reconstruct(commands.add_parser("reconstruct", help="write the average of a width, at any step"))
-    _sweep(commands.add_parser("sweep", help="compare averages by a number of the validation: PNG, CSV and JSON"))
+    _sweep(
+        commands.add_parser(
+            "sweep", help="compare averages by a number of the validation, or of pictures that they draw"
+        )
+    )
     _verify(commands.add_parser("verify", help="how far one file of weights is from another"))
     _export(commands.add_parser("export", help="write an average that a checkpoint holds"))
-    return parser.parse_args(list(words))
+    asked = parser.parse_args(list(words))
+    if asked.command == "sweep":
+        settle_picture_options(asked)
+    return asked
 
 
 def _inspect(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +53,15 @@ def _reconstruct(parser: argparse.ArgumentParser) -> None:
 
 def _sweep(parser: argparse.ArgumentParser) -> None:
     _averages(parser)
-    parser.add_argument("--metric", metavar="NAME", help="what the validation logs (val/loss_simple)")
     parser.add_argument(
-        "-o", "--out", help="what the new files are called, without their ends (RUN/ema-snapshots/sweep)"
+        "--metric", metavar="NAME", help="what the validation logs (val/loss_simple), or clip_score and its like, below"
     )
+    parser.add_argument(
+        "-o",
+        "--out",
+        help="what the new files are called, without their ends (RUN/ema-snapshots/sweep, sweep-METRIC of pictures)",
+    )
+    add_picture_options(parser)
     parser.set_defaults(sweep=True)
 
 

@@ -1,27 +1,32 @@
-"""`sweep`: a number of the validation for each width and other average, so that one is chosen after training."""
+"""`sweep`: a number of the validation, or of pictures, for each width and other average, to choose after training."""
 
 import argparse
 import csv
+import io
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lightning.pytorch import Trainer
+from torch import Tensor
 
 from ldm.ema.posthoc import Fit
 from ldm.errors import Fault
 from ldm.files.ema_snapshot import Snapshot
+from ldm.files.replacing import replace_text
 from ldm.models.run_context import RunContext
 from ldm.shell import quoted
 from ldm.util import instantiate_from_config
 from lun.cli.arguments import Arguments
 from lun.cli.user_code import admit_user_code
 from lun.data.order.position_sampler import Window
+from lun.features.score_names import SCORES
 from lun.posthoc_ema.chart import Curve, draw
 from lun.posthoc_ema.library import Library
 from lun.posthoc_ema.reconstruction import Reconstruction
+from lun.posthoc_ema.scored_pictures import ScoredPictures
 from lun.posthoc_ema.wanted_averages import is_width
 from lun.run.build_model import build_model
 from lun.run.settings import read_settings
@@ -34,33 +39,65 @@ WIDTHS = (0.05, 0.1)
 PASSED_ON = ("accelerator", "precision", "limit_val_batches")
 
 
+class Measures(Protocol):
+    """What makes numbers of weights."""
+
+    def numbers(self, name: str, weights: Mapping[str, Tensor]) -> dict[str, float]:
+        """All numbers by their names, of the average `name`: weights by their names on disk."""
+
+
 def sweep(
     arguments: argparse.Namespace, library: Library, snapshots: Sequence[Snapshot], fits: Mapping[str, Fit]
 ) -> None:
-    """Validate each average as the run would, with the same noise for all; write `<out>.csv`, `.json` and `.png`."""
-    stem = Path(arguments.out or library.folder / "sweep").with_suffix("")
+    """Measure each average with the same noise for all; write `<out>.csv`, `.json` and `.png`, tables as they grow.
+
+    By what the run's validation logs, or by scores of pictures, which are kept in the folder `<out>`.
+    """
     metric = arguments.metric or METRIC
+    named = f"sweep-{metric}" if metric in SCORES else "sweep"
+    stem = Path(arguments.out or library.folder / named).with_suffix("")
     files = [stem.with_suffix(end) for end in (".csv", ".json", ".png")]
     for path in files:
         if path.exists():
             raise Fault("CLI05", f"{path} exists", where="-o", why="nothing is overwritten", fix="-o another-name")
-    validation = Validation(library.folder.parent, arguments.allow)
-    values: dict[str, float] = {}
+    measures = _measures(arguments, library.folder.parent, stem)
+    found: dict[str, dict[str, float]] = {}
     with library.base() as base:
         for name, result in fits.items():
             weights = Reconstruction(base, snapshots, result.coefficients.tolist(), arguments.base_weight)
-            values[name] = validation.number(weights, metric)
-            print(f"  {name:<7} {metric} {values[name]:.6f}")
-    best = min(values, key=lambda name: values[name])
-    rows = list(_rows(values, fits))
-    _write(files[0], metric, rows)
-    files[1].write_text(
-        json.dumps({"metric": metric, "best": best, "averages": rows}, indent=1) + "\n", encoding="utf-8"
-    )
+            found[name] = measures.numbers(name, weights)
+            _require_metric(metric, found[name])
+            print(f"  {name:<7} {metric} {found[name][metric]:.6f}")
+            best = _write_tables(files[0], files[1], metric, found, fits)
+    values = {name: numbers[metric] for name, numbers in found.items()}
     draw(files[2], _curves(metric, values), library.folder.resolve().parent.name, "width", metric, log_y=False)
     for path in files:
         print(f"written  {path}")
-    print(f"best     {'--width ' if is_width(best) else ''}{best}")
+    if best is None:
+        print(f"best     is yours to say: {metric} is high of copies, and low of pictures that are unlike the data")
+    else:
+        print(f"best     {'--width ' if is_width(best) else ''}{best}")
+
+
+def _measures(arguments: argparse.Namespace, run: Path, stem: Path) -> Measures:
+    if arguments.metric in SCORES:
+        return ScoredPictures(arguments, run, stem)
+    return Validation(run, arguments.allow)
+
+
+def _require_metric(metric: str, numbers: Mapping[str, float]) -> None:
+    if metric not in numbers:
+        why = f"it logs {', '.join(sorted(numbers))}; of pictures there are {', '.join(SCORES)}"
+        raise Fault(
+            "CLI05", f"the validation has no {metric}", where="--metric", why=why, fix=f"--metric {quoted(METRIC)}"
+        )
+
+
+def _best(metric: str, values: Mapping[str, float]) -> str | None:
+    """The average with the best value; None for a number of which neither more nor less is good."""
+    better = SCORES[metric].better if metric in SCORES else "less"
+    sign = {"more": -1.0, "less": 1.0}.get(better)
+    return None if sign is None else min(values, key=lambda name: sign * values[name])
 
 
 def _curves(metric: str, values: Mapping[str, float]) -> list[Curve]:
@@ -87,7 +124,7 @@ class Validation:
                 "DAT02",
                 f"{run} has no validation set to choose a width by",
                 where=str(resume.run.resolved_config),
-                fix="reconstruct without --sweep, and compare samples",
+                fix="--metric clip_score --clip FOLDER, by pictures that are drawn",
             )
         self._model = build_model(config, use_ema=False)
         self._model.begin(RunContext(config["seed"], max_steps=1, resumed=True))
@@ -95,16 +132,11 @@ class Validation:
         self._trainer = Trainer(**_settings(settings.lightning("trainer")))
         self._model.configure_model()
 
-    def number(self, weights: Mapping[str, Any], metric: str = METRIC) -> float:
-        """What the validation logs as `metric` with these weights: names as on disk. Raises `Fault` CLI05."""
+    def numbers(self, name: str, weights: Mapping[str, Tensor]) -> dict[str, float]:
+        """What the validation logs with these weights, by their names on disk."""
         self._model.load_state_dict(self._model.from_disk(dict(weights)))
         (metrics,) = self._trainer.validate(self._model, datamodule=self._data, verbose=False)
-        if metric not in metrics:
-            why = f"it logs {', '.join(sorted(metrics))}"
-            raise Fault(
-                "CLI05", f"the validation has no {metric}", where="--metric", why=why, fix=f"--metric {quoted(METRIC)}"
-            )
-        return float(metrics[metric])
+        return {name: float(value) for name, value in metrics.items()}
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,14 +147,25 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, metric: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["width", metric, "profile_error", "weight_error"])
-        writer.writerows(row.values() for row in rows)
+def _write_tables(
+    table: Path, document: Path, metric: str, found: Mapping[str, Mapping[str, float]], fits: Mapping[str, Fit]
+) -> str | None:
+    """Write what is known so far as CSV and JSON; the best average of it, if there can be one."""
+    rows = list(_rows(metric, found, fits))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["width", metric, "profile_error", "weight_error"])
+    writer.writerows(row.values() for row in rows)
+    replace_text(table, text.getvalue())
+    best = _best(metric, {name: numbers[metric] for name, numbers in found.items()})
+    whole = [row | {"numbers": dict(found[row["average"]])} for row in rows]
+    told = {"metric": metric, "best": best, "averages": whole}
+    replace_text(document, json.dumps(told, indent=1) + "\n")
+    return best
 
 
-def _rows(values: Mapping[str, float], fits: Mapping[str, Fit]) -> Iterator[dict[str, Any]]:
-    for name, value in values.items():
+def _rows(metric: str, found: Mapping[str, Mapping[str, float]], fits: Mapping[str, Fit]) -> Iterator[dict[str, Any]]:
+    for name, numbers in found.items():
         errors = {"profile_error": fits[name].profile_error, "weight_error": fits[name].weight_error}
-        yield {"average": name, "value": float(f"{value:.8g}"), **{key: float(f"{e:.6g}") for key, e in errors.items()}}
+        told = {key: float(f"{error:.6g}") for key, error in errors.items()}
+        yield {"average": name, "value": float(f"{numbers[metric]:.8g}"), **told}

@@ -86,24 +86,19 @@ def _folder(asked: argparse.Namespace) -> Path:
 
 def _draw(source: SampledModel, pictures: Sequence[Picture], asked: argparse.Namespace, folder: Path) -> None:
     from lun.previews.grid import write
-    from lun.sample.drawing import draw, is_broken
-    from lun.sample.metadata import write_picture
-    from lun.sample.pictures import batches
+    from lun.sample.drawn_files import drawn_files
     from lun.sample.sheet import contact_sheet
 
     drawn: list[Image.Image] = []
+    wanted = [(picture, folder / f"{number:04}-{picture.seed}.png") for number, picture in enumerate(pictures)]
     count = 0
-    for batch in batches(pictures, asked.batch):
-        for picture, values in zip(batch, draw(source.model, batch, asked.dtype), strict=True):
-            if is_broken(values):
-                log.warning("picture %d holds values that are no numbers; try --dtype fp32", count)
-            path = folder / f"{count:04}-{picture.seed}.png"
-            image = write_picture(picture, values, source, asked.dtype, path)
-            count += 1
-            if asked.captions:
+    for images in drawn_files(source, wanted, asked.batch, asked.dtype):
+        if asked.captions:
+            for picture, path in wanted[count : count + len(images)]:
                 path.with_suffix(".txt").write_text(f"{picture.prompt}\n", encoding="utf-8")
-            else:
-                drawn.append(image)
+        else:
+            drawn += images
+        count += len(images)
         log.info("drew     %d of %d", count, len(pictures))
     if not asked.captions:  # where it would be read as one of the pictures
         write(contact_sheet(drawn, pictures), folder / "sheet.png")

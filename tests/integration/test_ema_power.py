@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from support.runs import TINY, load, newest_run
+from support.tiny_encoders import clip
 
 from ldm.files.ema_snapshot import Snapshot, TensorFile
 from lun.compare.compared_columns import Opening, Weights
@@ -96,6 +98,39 @@ def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_trai
     assert told["metric"] == "val/loss" and values.keys() == {"0.05", "0.1", "mean"}
     assert told["best"] == min(values, key=lambda name: values[name]) and (tmp_path / "t.png").exists()
     assert run([*words, "--metric", "val/nothing", "-o", str(tmp_path / "u")]) == 2
+
+
+def test_averages_are_compared_by_the_pictures_that_they_draw(
+    train: Callable[..., int], tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("-n", "drawn", "model.base_learning_rate=0.1") == 0
+    from lun.measure.command import run as measure
+    from lun.posthoc_ema.command import run
+
+    (tmp_path / "prompts.txt").write_text("a red cat --s 2\na blue dog --d 7 --s 2\n")
+    encoder = ["--clip", str(clip(tmp_path / "clip")), "--device", "cpu"]
+    words = ["sweep", str(newest_run(tmp_path / "logs")), "--width", "0.05,0.1", *encoder, "--data", str(pictures)]
+    drawn = ["--prompts", str(tmp_path / "prompts.txt"), "--guidance", "1", "-o"]
+    assert run([*words, "--metric", "clip_score", *drawn, str(tmp_path / "a")]) == 0, capsys.readouterr().err
+    told = json.loads((tmp_path / "a.json").read_text())
+    values = {row["average"]: row["value"] for row in told["averages"]}
+    assert told["best"] == max(values, key=lambda name: values[name]) and values["0.05"] != values["0.1"]
+    assert (tmp_path / "a.png").exists() and len((tmp_path / "a.csv").read_text().splitlines()) == 3
+    assert [path.name for path in sorted((tmp_path / "a/0.05").iterdir())] == ["0000-42.png", "0001-7.png"]
+    with Image.open(tmp_path / "a/0.1/0001-7.png") as picture:
+        assert json.loads(picture.info["lun"])["weights"] == "power-0.1"
+
+    assert measure([str(tmp_path / "a/0.1"), str(pictures), *encoder, "-o", str(tmp_path / "measured")]) == 0
+    measured = json.loads((tmp_path / "measured/measures.json").read_text())["numbers"]
+    assert told["averages"][1]["numbers"] == pytest.approx(measured)
+
+    capsys.readouterr()
+    assert run([*words, "--metric", "nearest_clip", *drawn, str(tmp_path / "b")]) == 0
+    assert json.loads((tmp_path / "b.json").read_text())["best"] is None
+    assert "best     is yours to say" in capsys.readouterr().out
+    (tmp_path / "a.csv").unlink(), (tmp_path / "a.json").unlink(), (tmp_path / "a.png").unlink()
+    assert run([*words, "--metric", "cmmd", *drawn, str(tmp_path / "a")]) == 2
+    assert f"{tmp_path / 'a'} is there already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

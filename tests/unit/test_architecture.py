@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: list[list[str]] = [
     ["main"],
     ["lun.compare", "lun.sweep"],
+    ["lun.posthoc_ema"],
     [
         "lun.trainer",
         "lun.convert",
@@ -30,7 +31,6 @@ LAYERS: list[list[str]] = [
         "lun.annotate",
         "lun.board",
         "lun.inspect",
-        "lun.posthoc_ema",
         "lun.publish",
         "lun.data.cache.__main__",
     ],

@@ -2,6 +2,7 @@
 
 import torch
 
+from lun.features.score_names import SCORES
 from lun.features.scoring import Encoders, nearest_pictures, scores_of
 
 SAMPLES = {"dino": torch.randn(4, 6), "clip": torch.randn(4, 3)}
@@ -26,3 +27,13 @@ def test_each_encoder_makes_its_own_numbers() -> None:
 def test_copies_are_looked_for_with_what_tells_them_best() -> None:
     data = {**DATA, "dino": torch.cat([DATA["dino"], 2 * SAMPLES["dino"][1:2]])}
     assert nearest_pictures(SAMPLES, data).index[1] == 5
+
+
+def test_every_score_is_named_with_what_it_takes() -> None:
+    for encoder in ("clip", "dino", "features"):
+        samples, data = {encoder: torch.randn(4, 3)}, {encoder: torch.randn(5, 3)}
+        told = torch.randn(4, 3) if encoder == "clip" else None
+        alone = scores_of(samples, None, told).keys()
+        assert alone == {name for name, score in SCORES.items() if score.encoder == encoder and not score.of_data}
+        whole = scores_of(samples, data, told).keys()
+        assert whole == {name for name, score in SCORES.items() if score.encoder == encoder}
