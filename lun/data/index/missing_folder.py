@@ -29,6 +29,16 @@ def require_folder(recipe: Mapping[str, Any], split: str) -> None:
         raise
 
 
+def require_given_folder(root: str, word: str) -> None:
+    """Raise `Fault` DAT01 where the folder that a command line gives by `word`, an option or a place, is not there."""
+    try:
+        check_folder(Path(root).expanduser())
+    except Fault as fault:
+        fault.where = word
+        fault.fix = fault.fix.replace("--data_root ", f"{word} " if word.startswith("--") else "")
+        raise
+
+
 def named_recipes(split: str, one: Mapping[str, Any] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """A dataset's recipe, or those of several sets, by the settings that hold them; none for what is switched off."""
     sets = one.get("sets") if one else None

@@ -80,6 +80,7 @@ def test_without_prompts_the_distances_are_told_and_that_there_is_no_clip_score(
         (["samples", "data", "--dino", "dino", "--most", "1"], 2, "--most cannot be 1"),
         (["samples", "data", "--dino", "dino", "-o", "data"], 2, "data is there already"),
         (["nothing", "data", "--dino", "dino"], 3, "there is no folder nothing"),
+        (["samples", "dta", "--dino", "dino"], 3, "data folder not found: dta\n  where: DIR\n"),
         (["clip", "data", "--dino", "dino"], 3, "there are no samples in clip"),
         (["one", "data", "--dino", "dino", "--device", "cpu"], 3, "1 samples, 6 of the data"),
         (["samples", "data", "--dino", "vit", "--device", "cpu"], 4, "no model for DINO"),
