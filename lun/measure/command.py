@@ -16,7 +16,7 @@ from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_spl
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.data.index.missing_folder import require_folder, require_given_folder
+from lun.data.index.missing_folder import require_folder
 from lun.measure.arguments import add_measures, require_most
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ def _recipe(asked: argparse.Namespace) -> Mapping[str, Any] | None:
     require_most(asked.most)
     if asked.folder is not None or asked.base:
         recipe = recipe_of(asked, f"{COMMAND} {asked.samples}", "compare with")
-        if asked.folder is not None:
-            require_given_folder(asked.folder, "DIR")
-        require_folder(recipe, recipe_split(asked))
+        require_folder(recipe, recipe_split(asked), "DIR" if asked.folder is not None else "")
         return recipe
     if idle := [f"--{name}" for name in ("dino", "features") if getattr(asked, name)]:
         what = f"{' and '.join(idle)} compares samples with data, and none is given"

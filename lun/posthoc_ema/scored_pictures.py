@@ -9,7 +9,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from lun.cli.user_code import admit_user_code
 from lun.config.data_recipes import LOCAL
-from lun.data.index.missing_folder import require_given_folder
+from lun.data.index.missing_folder import require_folder
 from lun.features.scoring import Encoders, scores_of
 from lun.measure.compared_data import ComparedData
 from lun.posthoc_ema.averaged_model import with_average
@@ -34,7 +34,7 @@ class ScoredPictures:
         prompts = read_prompts(Path(asked.prompts)) if asked.prompts else []
         recipe = None if asked.data is None else {"target": LOCAL, "params": {"data_root": asked.data}}
         if recipe is not None:
-            require_given_folder(asked.data, "--data")
+            require_folder(recipe, SPLIT, "--data")
         self._asked, self._folder = asked, folder
         self._encoders = Encoders.load(asked.clip, asked.dino, asked.features, asked.device)
         self._opened = open_source(str(run), False)

@@ -206,6 +206,7 @@ COVERED_BY = {
     "lun.memory.eight_bit": "tests/unit/lun/memory/test_forecast.py",
     "lun.memory.elsewhere": "tests/unit/lun/memory/test_forecast.py",
     "lun.migrate.ai_toolkit": "tests/unit/lun/migrate/test_migrate_command.py",
+    "lun.migrate.runs.schedule_recipe": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.command": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.foreign": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.kohya": "tests/unit/lun/migrate/test_migrate_command.py",

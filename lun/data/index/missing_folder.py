@@ -15,10 +15,11 @@ READER = "lun.data.local.Local"
 _SHOWN = 6
 
 
-def require_folder(recipe: Mapping[str, Any], split: str) -> None:
+def require_folder(recipe: Mapping[str, Any], split: str, given_as: str = "") -> None:
     """Raise what building the dataset of `recipe` would, a `Fault` DAT01, where the folder that it reads is not there.
 
-    split  the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
+    split     the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
+    given_as  the option or place of a command line that names the folder, where that is not `--data_root`
     """
     if recipe.get("target") != READER:
         return
@@ -26,16 +27,9 @@ def require_folder(recipe: Mapping[str, Any], split: str) -> None:
         check_folder(Path(recipe["params"]["data_root"]).expanduser())
     except Fault as fault:
         of_split(fault, split)
-        raise
-
-
-def require_given_folder(root: str, word: str) -> None:
-    """Raise `Fault` DAT01 where the folder that a command line gives by `word`, an option or a place, is not there."""
-    try:
-        check_folder(Path(root).expanduser())
-    except Fault as fault:
-        fault.where = word
-        fault.fix = fault.fix.replace("--data_root ", f"{word} " if word.startswith("--") else "")
+        if given_as:
+            fault.where = given_as
+            fault.fix = fault.fix.replace("--data_root ", f"{given_as} " if given_as.startswith("--") else "")
         raise
 
 

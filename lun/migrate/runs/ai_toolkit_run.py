@@ -11,8 +11,9 @@ from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken, joined
 from lun.migrate.runs.adapter_rules import AdapterRules, kind_among, of_what_trained
 from lun.migrate.runs.base_model import model_of
+from lun.migrate.runs.schedule_recipe import known_schedule, lay_schedule
 from lun.other_trainers.ai_toolkit_table import AI_TOOLKIT
-from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
+from lun.other_trainers.answers import OPTIMIZERS
 from lun.other_trainers.counterparts import CALLBACKS
 
 _TRAINERS = ("sd_trainer", "diffusion_trainer", "ui_trainer")
@@ -116,9 +117,7 @@ def _optimizer(taken: Taken, draft: Draft) -> None:
     params = {key: taken(key) for key in taken.rest() if key.startswith("train.optimizer_params.")}
     params = {key.rpartition(".")[2]: value for key, value in params.items()}
     draft.set("model.params.optimizer_config", {"target": target, "params": params})
-    if schedule not in SCHEDULES:
-        draft.note("none", f"train.lr_scheduler = {schedule}: constant; any `step -> factor` is a schedule")
-        schedule = "constant"
+    schedule = known_schedule(draft, "train.lr_scheduler", schedule)
     settings: dict[str, Any] = {}
     for key in [key for key in taken.rest() if key.startswith("train.lr_scheduler_params.")]:
         given, own = taken(key), key.rpartition(".")[2]
@@ -126,9 +125,7 @@ def _optimizer(taken: Taken, draft: Draft) -> None:
             settings["warm_up_steps"] = int(given)
         else:
             draft.note("none", f"{key} = {given}: `model.params.scheduler_config.params`")
-    draft.set(
-        "model.params.scheduler_config", {"target": f"ldm.lr_scheduler.{SCHEDULES[schedule]}", "params": settings}
-    )
+    lay_schedule(draft, schedule, settings)
 
 
 _SOLVERS = {"flowmatch": None, "ddpm": None, "ddim": "ddim", "euler": "euler", "dpmsolver++": "dpmpp"}

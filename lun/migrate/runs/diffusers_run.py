@@ -12,7 +12,8 @@ from lun.migrate.draft import Draft
 from lun.migrate.foreign import Found, Taken
 from lun.migrate.runs.adapter_rules import AdapterRules
 from lun.migrate.runs.base_model import model_of
-from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
+from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
+from lun.other_trainers.answers import OPTIMIZERS
 from lun.other_trainers.diffusers_table import DIFFUSERS
 
 SCRIPT = re.compile(r"train_(text_to_image|dreambooth)(?P<lora>_lora)?(?P<model>_\w+)?\.py")
@@ -109,14 +110,8 @@ def _optimizer(taken: Taken, draft: Draft, decay: float) -> None:
 def _schedule(taken: Taken, draft: Draft) -> None:
     name = taken.text("lr_scheduler") or "constant"
     warm_up, cycles = int(taken.number("lr_warmup_steps", 500)), int(taken.number("lr_num_cycles", 1))
-    if name not in SCHEDULES:
-        draft.note("none", f"lr_scheduler = {name}: constant; any `step -> factor` is a schedule")
-        name = "constant"
-    params = {"warm_up_steps": 0 if name == "constant" else warm_up}
-    if name == "cosine_with_restarts":
-        params["cycles"] = cycles
-    target = f"ldm.lr_scheduler.{SCHEDULES[name]}"
-    draft.set("model.params.scheduler_config", {"target": target, "params": params})
+    name = known_schedule(draft, "lr_scheduler", name)
+    lay_schedule(draft, name, {"warm_up_steps": 0 if name == CONSTANT else warm_up}, cycles)
 
 
 def _length(taken: Taken, draft: Draft, otherwise: int) -> None:

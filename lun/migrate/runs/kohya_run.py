@@ -16,7 +16,8 @@ from lun.migrate.draft import Draft
 from lun.migrate.foreign import Taken
 from lun.migrate.runs.adapter_rules import TEXT, AdapterRules
 from lun.migrate.runs.base_model import model_of
-from lun.other_trainers.answers import OPTIMIZERS, SCHEDULES
+from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
+from lun.other_trainers.answers import OPTIMIZERS
 from lun.other_trainers.kohya_table import KOHYA
 
 SCRIPT = re.compile(r"(sdxl_|sd3_|flux_|lumina_|hunyuan_image_|anima_)?(train\w*|fine_tune)\.py")
@@ -229,14 +230,8 @@ def _schedule(taken: Taken, draft: Draft) -> None:
     if 0 < warm_up < 1:
         comment = f"lr_warmup_steps = {warm_up}: a share of {steps} steps"
         warm_up *= steps
-    if name.startswith("adafactor") or name not in SCHEDULES:
-        draft.note("none", f"lr_scheduler = {name}: constant; any `step -> factor` is a schedule")
-        name = "constant"
-    params = {"warm_up_steps": 0 if name == "constant" else int(warm_up)}
-    if name == "cosine_with_restarts":
-        params["cycles"] = cycles
-    target = f"ldm.lr_scheduler.{SCHEDULES[name]}"
-    draft.set("model.params.scheduler_config", {"target": target, "params": params}, comment)
+    name = known_schedule(draft, "lr_scheduler", name)
+    lay_schedule(draft, name, {"warm_up_steps": 0 if name == CONSTANT else int(warm_up)}, cycles, comment)
 
 
 def _length(taken: Taken, draft: Draft) -> None:

@@ -16,7 +16,7 @@ from lun.migrate.foreign import Found, Taken, joined, listed
 from lun.migrate.runs.adapter_rules import AdapterRules, kind_among, of_what_trained
 from lun.migrate.runs.onetrainer_optimizer import set_optimizer
 from lun.migrate.runs.onetrainer_output import draw_samples, save
-from lun.other_trainers.answers import SCHEDULES
+from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
 from lun.other_trainers.counterparts import TRAIN
 from lun.other_trainers.onetrainer_table import ONETRAINER
 
@@ -165,18 +165,14 @@ def _steps(taken: Taken, draft: Draft, epochs: float) -> None:
     name = str(taken("learning_rate_scheduler", "CONSTANT")).lower().replace("hard_", "")
     warm_up, cycles = taken.number("learning_rate_warmup_steps", 200), int(taken.number("learning_rate_cycles", 1))
     least = taken.number("learning_rate_min_factor")
-    if name not in SCHEDULES:
-        draft.note("none", f"learning_rate_scheduler = {name}: constant; any `step -> factor` is a schedule")
-        name = "constant"
+    name = known_schedule(draft, "learning_rate_scheduler", name)
     if 0 < warm_up < 1:
         draft.note("same", f"learning_rate_warmup_steps = {warm_up}: a share; `warm_up_steps` is a number of steps")
         warm_up = 0
     params: dict[str, Any] = {"warm_up_steps": int(warm_up)}
-    if name == "cosine_with_restarts":
-        params["cycles"] = cycles
-    if least and name not in ("constant", "rex"):
+    if least and name not in (CONSTANT, "rex"):
         params["minimum"] = least
-    draft.set("model.params.scheduler_config", {"target": f"ldm.lr_scheduler.{SCHEDULES[name]}", "params": params})
+    lay_schedule(draft, name, params, cycles)
 
 
 def _averages(taken: Taken, draft: Draft) -> None:

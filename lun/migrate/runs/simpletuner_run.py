@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from lun.migrate.foreign import Taken, listed
 from lun.migrate.runs.adapter_rules import AdapterRules, kind_among
 from lun.migrate.runs.base_model import model_of
 from lun.migrate.runs.kohya_run import pairs
-from lun.other_trainers.answers import SCHEDULES
+from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
 from lun.other_trainers.counterparts import CALLBACKS
 from lun.other_trainers.simpletuner_table import SIMPLETUNER, optimizer
 
@@ -79,15 +78,16 @@ def _model(taken: Taken, draft: Draft) -> None:
 def _data(taken: Taken, draft: Draft, beside: Path) -> None:
     name = taken.text("data_backend_config")
     backends = listed(name, beside) if name else None
-    batch = int(taken.number("train_batch_size", 1))
+    batch, cuts = int(taken.number("train_batch_size", 1)), False
     if backends is None:
         draft.note("none", f"data_backend_config = {name} is not there: no pictures are named, --data_root DIR")
     else:
         whole = {key: taken(key) for key in _OF_A_BACKEND if taken.given.get(key) is not None}
-        draft.lay(simpletuner.read([{**whole, **one} for one in backends]))
+        found = simpletuner.read([{**whole, **one} for one in backends])
+        cuts = any(one["params"].get("crop") == "random" for one in found.sets.values())
+        draft.lay(found)
     draft.set("data.params.batch_size", batch)
     draft.set("model.params.ucg_rate", taken.number("caption_dropout_probability"))
-    cuts = '"crop": "random"' in json.dumps(draft.settings["data"])
     if cuts:
         line = (
             "what is encoded is kept there with one random cut; here each pass cuts anew: data.params.cache.variants=4"
@@ -150,18 +150,13 @@ def _optimizer(taken: Taken, draft: Draft) -> None:
 def _schedule(taken: Taken, draft: Draft, rate: float) -> None:
     name, warm_up = str(taken("lr_scheduler", "sine")), int(taken.number("lr_warmup_steps", 500))
     end, cycles = taken.number("lr_end", 4e-7), int(taken.number("lr_num_cycles", 1))
-    if name not in SCHEDULES:
-        draft.note("none", f"lr_scheduler = {name}: constant; any `step -> factor` is a schedule")
-        name = "constant"
-    params: dict[str, Any] = {"warm_up_steps": 0 if name == "constant" else warm_up}
-    if name == "cosine_with_restarts":
-        params["cycles"] = cycles
+    name = known_schedule(draft, "lr_scheduler", name)
+    params: dict[str, Any] = {"warm_up_steps": 0 if name == CONSTANT else warm_up}
     comment = ""
     if name == "polynomial" and end and rate:
         params["minimum"] = float(f"{min(1.0, end / rate):.6g}")
         comment = f"lr_end = {end:g}: as a share of the rate"
-    target = f"ldm.lr_scheduler.{SCHEDULES[name]}"
-    draft.set("model.params.scheduler_config", {"target": target, "params": params}, comment)
+    lay_schedule(draft, name, params, cycles, comment)
 
 
 def _length(taken: Taken, draft: Draft) -> None:
