@@ -1,5 +1,5 @@
 """What the commands are called: `python main.py` and `python -m lun.sample` in a checkout, `lun-train` and `lun-sample`
-where they were installed."""
+where they were installed; and where the pages lie there that messages name."""
 
 import re
 import shutil
@@ -10,15 +10,25 @@ from ldm.shell import quoted
 
 TRAIN = "main.py"
 _COMMAND = re.compile(r"(?<![\w./\\-])python (main\.py|-m lun\.\w+(?:\.\w+)*)")
+_PAGE = re.compile(r"(?<![\w./\\-])(?:docs|configs|lun)(?:/\w+)*/[\w-]+\.md\b")
 _INSTALLED = re.compile(r"lun-[a-z-]+")
-_CHECKOUT = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parent
 
 
 def as_started(text: str) -> str:
     """A message whose commands can be pasted where the program was started, named as it was; twice is once."""
+    text = with_pages(text, str(_PACKAGE.parent))
     if _INSTALLED.fullmatch(_script().stem):
         return _COMMAND.sub(lambda match: quoted(_beside(_script().parent, installed_name(match[1]))), text)
     return _COMMAND.sub(lambda match: quoted(*_with_python(match[1])), text) if _started_here() else text
+
+
+def with_pages(text: str, packages: str = "site-packages") -> str:
+    """A message with the place of each page of ours: docs/amd.md in a checkout, PACKAGES/lun/docs/amd.md in a wheel."""
+    if (_CHECKOUT / TRAIN).is_file():
+        return text
+    return _PAGE.sub(lambda match: f"{packages}/lun/{match[0].removeprefix('lun/')}", text)
 
 
 def installed_name(command: str) -> str:

@@ -19,6 +19,7 @@ from lun.doctor.packages import (
     examine_vocabulary,
 )
 from lun.doctor.places import examine_commit, examine_disk, examine_permissions, examine_shared_memory
+from lun.program import with_pages
 from lun.run_dir.run_json import program_commit
 
 SETTINGS = (
@@ -61,7 +62,7 @@ def examine_settings(given: dict[str, str]) -> Finding:
 def report(findings: Sequence[Finding], names: Iterable[str]) -> list[str]:
     """The lines to print, with nothing in them that is the user's own."""
     names = list(names)
-    lines = [pasteable(line, names) for finding in findings for line in finding.lines()]
+    lines = [pasteable(with_pages(line), names) for finding in findings for line in finding.lines()]
     failed, warned = (sum(finding.level == level for finding in findings) for level in ("FAIL", "WARN"))
     return [
         *lines,

@@ -1,6 +1,7 @@
 """What `pip install .` gives: a program of its own, with everything that a checkout has to train with."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ print(time.process_time() - began, "torch" in sys.modules)
 def wheel(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of a copy of the project, because a build leaves folders behind; a drawer of the user's is in it."""
     copy, dist = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("dist")
-    for name in ("ldm", "lun", "configs"):
+    for name in ("ldm", "lun", "configs", "docs"):
         shutil.copytree(repo_root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "local"))
     for name in ("setup.py", "pyproject.toml", "LICENSE"):
         shutil.copy(repo_root / name, copy / name)
@@ -53,6 +54,14 @@ def test_the_wheel_holds_every_module_the_vocabulary_and_the_c_source(repo_root:
     }
     assert {name for name in code if not name.startswith("lun/local/")} <= contents
     assert {"ldm/modules/encoders/data/clip-merges.txt.gz", "ldm/ema/lerp.c"} <= contents
+
+
+def test_the_wheel_holds_each_page_that_a_message_names(repo_root: Path, contents: set[str]) -> None:
+    sources = [path.read_text("utf-8") for name in ("ldm", "lun") for path in (repo_root / name).rglob("*.py")]
+    pages = {page for text in sources for page in re.findall(r"(?<![\w./\\-])(?:docs|configs|lun)/[\w/-]+\.md\b", text)}
+    assert {"docs/amd.md", "docs/loggers.md", "configs/README.md", "lun/README.md"} <= pages
+    assert {f"lun/{page.removeprefix('lun/')}" for page in pages} - contents == set()
+    assert [page for page in pages if not (repo_root / page).is_file()] == []
 
 
 def test_the_wheel_holds_nothing_of_the_users_own(contents: set[str]) -> None:

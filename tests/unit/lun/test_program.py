@@ -11,7 +11,7 @@ import pytest
 from ldm.errors import Fault
 from lun.cli.usage import usage
 from lun.console import fault_report, log
-from lun.program import as_started, installed_name
+from lun.program import as_started, installed_name, with_pages
 from lun.trainer import run
 
 ROOT = Path(__file__).parents[3]
@@ -71,3 +71,17 @@ def test_where_a_wheel_is_started_by_its_python_training_is_named_by_its_script(
 def test_the_list_of_presets_names_the_installed_command(wheel: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--list-presets"]) == 0
     assert "for example:  lun-train --base sd15" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["docs/amd.md", "configs/README.md", "lun/sample/README.md"])
+def test_a_wheel_names_a_page_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: str) -> None:
+    monkeypatch.setattr("lun.program._CHECKOUT", tmp_path)
+    monkeypatch.setattr("lun.program._PACKAGE", tmp_path / "lun")
+    named = as_started(f"fix: {page}, there")
+    assert named == f"fix: {tmp_path}/lun/{page.removeprefix('lun/')}, there"
+    assert as_started(named) == named
+    assert with_pages(page) == f"site-packages/lun/{page.removeprefix('lun/')}"
+
+
+def test_a_checkout_names_a_page_as_it_is() -> None:
+    assert as_started("see docs/amd.md") == "see docs/amd.md"
