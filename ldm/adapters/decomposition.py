@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ldm.errors import Fault
+from ldm.transfers import in_double
 
 EXACT_SIDE = 512
 """Up to this, the shorter side of a matrix, all singular values are computed; beyond, where a few of them are asked
@@ -95,7 +96,7 @@ class RankRule:
 
     def of(self, values: Tensor) -> int:
         """The rank by falling singular values (k,), all of them: at least 1."""
-        ranks = len(values) if not self.measure else MEASURES[self.measure].rank(values.double(), self.bound)
+        ranks = len(values) if not self.measure else MEASURES[self.measure].rank(in_double(values), self.bound)
         return max(1, min(ranks, self.most or len(values), len(values)))
 
     @property

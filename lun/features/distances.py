@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 
+from ldm.transfers import in_double
+
 BLOCK = 1024
 CMMD_SIGMA, CMMD_SCALE = 10.0, 1000.0
 
@@ -36,10 +38,11 @@ def frechet_distance(first: Tensor, second: Tensor) -> float:
     """
     if min(len(first), len(second)) < 2:
         raise ValueError("a covariance takes two features or more")
-    centre = second.double().mean(0)  # sums of squares lose digits far from 0
+    first, second = in_double(first), in_double(second)
+    centre = second.mean(0)  # sums of squares lose digits far from 0
     metric = FrechetInceptionDistance(feature=_GivenFeatures(first.shape[1]))
-    metric.update(second.double() - centre, real=True)
-    metric.update(first.double() - centre, real=False)
+    metric.update(second - centre, real=True)
+    metric.update(first - centre, real=False)
     return max(0.0, float(metric.compute()))
 
 
@@ -54,7 +57,7 @@ def cmmd(first: Tensor, second: Tensor) -> float:
 
 
 def _mean_kernel(first: Tensor, second: Tensor) -> float:
-    x, y = first.double(), second.double()
+    x, y = in_double(first), in_double(second)
     total = sum(
         float(torch.cdist(block, y).square().div(-2 * CMMD_SIGMA**2).expm1().sum()) for block in x.split(BLOCK)
     )  # less 1 each, which cancels in the sum of the three: kernels near 1 would cancel in its place
@@ -64,7 +67,7 @@ def _mean_kernel(first: Tensor, second: Tensor) -> float:
 def clip_scores(pictures: Tensor, captions: Tensor) -> Tensor:
     """(n,) 100 times the cosine of embeddings (n, d) of pictures and of their captions (Hessel et al. 2021, arXiv
     2104.08718, which scales by 2.5); mean it."""
-    return 100 * nn.functional.cosine_similarity(pictures.double(), captions.double(), dim=-1)
+    return 100 * nn.functional.cosine_similarity(in_double(pictures), in_double(captions), dim=-1)
 
 
 def nearest_features(own: Tensor, others: Tensor) -> NearestFeatures:

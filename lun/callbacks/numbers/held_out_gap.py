@@ -72,7 +72,7 @@ class HeldOutGap(ExampleNumbers):
         self._averaged = pl_module.model_ema is not None
         if met:
             slots = np.array([slot for one in met for slot in one.slots], np.float64)
-            losses = torch.cat([*losses_of_trained(trainer, pl_module, met)]).double().cpu().numpy()
+            losses = torch.cat([*losses_of_trained(trainer, pl_module, met)]).cpu().double().numpy()
             rows = {"slot": slots[slots >= 0], "loss": losses[slots >= 0]}
             if trainer.world_size > 1:
                 rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support.on_metal import on_metal
 from torch import Tensor
 
 from lun.features.distances import clip_scores, cmmd, frechet_distance, nearest_features
@@ -67,3 +68,10 @@ def test_the_nearest_is_found_of_each_by_its_direction(monkeypatch: pytest.Monke
     a, b = (x.double().numpy() / np.linalg.norm(x.double().numpy(), axis=1)[:, None] for x in (own, others))
     np.testing.assert_array_equal(found.index.numpy(), (a @ b.T).argmax(1))
     assert found.index[2] == 4 and found.cosine[2] == pytest.approx(1)
+
+
+def test_distances_are_the_same_on_an_apple_gpu() -> None:
+    first, second = features(N, 0), features(N, 1)
+    for distance in (frechet_distance, cmmd):
+        assert distance(on_metal(first), on_metal(second)) == distance(first, second)
+    torch.testing.assert_close(clip_scores(on_metal(first), on_metal(second)), clip_scores(first, second))
