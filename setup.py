@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the configs go into the wheel as `lun.configs` and the pages as `lun.docs`, the user's own drawer does not."""
+"""What pyproject.toml cannot say: configs are `lun.configs` in the wheel, pages `lun.docs`; no drawer of a user is."""
 
 from setuptools import find_namespace_packages, setup
 
