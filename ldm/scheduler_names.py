@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 Scheduler = Literal["ddim", "euler", "dpmpp"]
-"""See `ldm.diffusion.sampler.sample`."""
+"""See `ldm.diffusion.sampling.sampler.sample`."""
 
 _THEIRS: Mapping[str, Scheduler] = {"k_euler": "euler", "dpmsolver++": "dpmpp"}
 _BY_WORD: Mapping[str, Scheduler] = {**{name: name for name in get_args(Scheduler)}, **_THEIRS}

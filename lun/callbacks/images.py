@@ -40,7 +40,7 @@ class ImageLogger(AtStepBoundary):
                          Each may say more, as prompts of `lun.sample` do: `a fox --n blurry --w 512 --h 768 --d 7 --l 7
                          --s 30 --ss euler` (negative, width, height, seed, guidance, steps, scheduler), or a map
     log_images_kwargs    for the model: N, sample, ddim_steps (50), ddim_eta, unconditional_guidance_scale (1.0, which
-                         is none), guidance_rescale, guidance_low, guidance_high (`ldm.diffusion.guidance.Guidance`),
+                         is none), guidance_rescale, guidance_low, guidance_high (`ldm.diffusion.sampling.guidance`),
                          and which further pictures are drawn (`ldm.models.diffusion.preview_rows.Wanted`):
                          plot_diffusion_rows, plot_denoise_rows, plot_progressive_rows, inpaint, ...; n_row (pictures
                          across), use_ema_scope (false: only the raw weights), return_keys (only these pictures)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ldm.admission import admitted
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.guidance import Guidance, guided
+from ldm.diffusion.sampling.guidance import Guidance, guided
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.ema.tracks import power_tracks

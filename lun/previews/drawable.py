@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ldm.diffusion.guidance import Guidance
-from ldm.diffusion.sampler import solver_for
+from ldm.diffusion.sampling.guidance import Guidance
+from ldm.diffusion.sampling.sampler import solver_for
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.models.diffusion.picture_size import Sides, pixels_per_latent

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from ldm.diffusion.guidance import Guidance
+from ldm.diffusion.sampling.guidance import Guidance
 from ldm.errors import Fault
 from lun.config.schema import mismatch
 from lun.previews.prompt_grammar import REFINED

@@ -19,7 +19,7 @@ from ldm.plain_yaml import entries_of_yaml, parse_yaml
 from ldm.scheduler_names import scheduler_named
 
 REFINED = ("guidance_rescale", "guidance_low", "guidance_high")
-"""What there is to guidance besides its scale (`ldm.diffusion.guidance.Guidance`)."""
+"""What there is to guidance besides its scale (`ldm.diffusion.sampling.guidance.Guidance`)."""
 FURTHER = ("prompt_2", "prompt_3")
 """What the second and third text encoder of a model are told instead, in diffusers' words."""
 KOHYA: Mapping[str, str] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldm.diffusion.guidance import Guidance
+from ldm.diffusion.sampling.guidance import Guidance
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.preview import Sampling

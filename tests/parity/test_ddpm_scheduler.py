@@ -9,11 +9,11 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
-from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import BetaSchedule, DDPMPath, corrupt
 from ldm.diffusion.prediction import Prediction, target
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.guidance import Guidance
+from ldm.diffusion.sampling.sampler import sample
 from ldm.diffusion.weighting import MinSNR
 
 STABLE_DIFFUSION: dict[str, Any] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}

@@ -8,7 +8,7 @@ from torch import Tensor
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.edm import EDMPath, Spacing
 from ldm.diffusion.prediction import Prediction
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.sampler import sample
 
 NOISE = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0))
 SETTINGS = [(0.5, 80.0, "karras", "edm"), (1.0, 120.0, "exponential", "v")]

@@ -28,11 +28,11 @@ from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model import Model
 from ldm.convert.model_files import Wish, export
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.guidance import Guidance
+from ldm.diffusion.sampling.sampler import sample
 from ldm.families.facts import Facts
 from ldm.files.write import write_safetensors
 from ldm.keys.split_checkpoint import FIRST_STAGE

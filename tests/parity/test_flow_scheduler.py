@@ -6,10 +6,10 @@ from diffusers import DPMSolverMultistepScheduler, FlowMatchEulerDiscreteSchedul
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.dpm_solver import DPMSolver
 from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.dpm_solver import DPMSolver
+from ldm.diffusion.sampling.sampler import sample
 
 NOISE = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0))
 CASES = [(steps, shift) for steps in (1, 4, 28) for shift in (1.0, 3.0)]

@@ -11,7 +11,7 @@ from support.small import UNETS, Kind, model
 from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model_files import Wish, export
 from ldm.diffusion.draws import key
-from ldm.diffusion.guidance import Guidance
+from ldm.diffusion.sampling.guidance import Guidance
 from ldm.models.diffusion.export_facts import facts_of
 from ldm.models.diffusion.preview import Sampling, previewing, sample_clean
 from ldm.models.diffusion.published import build_published

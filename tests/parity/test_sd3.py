@@ -9,9 +9,9 @@ from support.sd3 import TINY, t5_tokenizer, tiny_conditioner, tiny_mmdit
 from torch import Tensor
 from transformers import CLIPTextModelWithProjection, CLIPTokenizer, T5EncoderModel
 
-from ldm.diffusion.guidance import Guidance
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.guidance import Guidance
+from ldm.diffusion.sampling.sampler import sample
 from ldm.modules.encoders import vocabulary
 from ldm.modules.encoders.sd3 import SD3Conditioner
 from ldm.modules.networks.mmdit import MMDiT

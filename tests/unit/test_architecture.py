@@ -57,6 +57,7 @@ LAYERS: list[list[str]] = [
     ["ldm.ema", "ldm.families"],
     ["ldm.keys"],
     ["ldm.files"],
+    ["ldm.diffusion.sampling"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
     ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus", "ldm.transfers"],
     ["ldm.admission"],

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws, key
-from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.objective import Network, Objective
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.guidance import UNGUIDED, Guidance
+from ldm.diffusion.sampling.sampler import sample
 from ldm.errors import Fault
 from ldm.models.diffusion.picture_size import Sides
 from ldm.modules.encoders.captions import Caption
@@ -92,7 +92,7 @@ def sample_clean(
     sides      (h, w) of what is noised; by default a square of the model's `image_size`
     negatives  a caption for each that guidance leads away from, by default the empty one
     network    what predicts, by default the model's own
-    before     see `ldm.diffusion.sampler.sample`
+    before     see `ldm.diffusion.sampling.sampler.sample`
     """
     shape = (model.channels, *(sides or (model.image_size, model.image_size)))
     generators = [torch.Generator().manual_seed(key(seed, "sample")) for seed in seeds]

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.guidance import UNGUIDED, Guidance
 from ldm.diffusion.path import corrupt, levels
 from ldm.diffusion.prediction import x0_from
+from ldm.diffusion.sampling.guidance import UNGUIDED, Guidance
 from ldm.models.diffusion.inpainting import Mask, surroundings
 from ldm.models.diffusion.picture_size import Sides
 from ldm.models.diffusion.preview import PreviewedDiffusion, Sampling, previewing, sample_clean
@@ -232,7 +232,7 @@ class DrawsPictures:
         guidance_high: float | None = None,
     ) -> dict[str, Tensor]:
         """Pictures of the first N examples of a batch: see `log_images` of this file, `Wanted` for the flags, and
-        `ldm.diffusion.guidance.Guidance`."""
+        `ldm.diffusion.sampling.guidance.Guidance`."""
         guidance = Guidance(unconditional_guidance_scale, guidance_rescale, guidance_low, guidance_high)
         how = Sampling(ddim_steps, guidance, ddim_eta)
         wanted = Wanted(

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from ldm.diffusion.sampler import solver_class
+from ldm.diffusion.sampling.sampler import solver_class
 from ldm.scheduler_names import Scheduler, scheduler_named
 
 

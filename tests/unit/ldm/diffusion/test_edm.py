@@ -12,7 +12,7 @@ from ldm.diffusion.edm import EDMPath
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import column, corrupt, levels
 from ldm.diffusion.prediction import target, x0_from
-from ldm.diffusion.sampler import Scheduler, sample
+from ldm.diffusion.sampling.sampler import Scheduler, sample
 from ldm.diffusion.timesteps import LogitNormal, LogNormal, Range, Stratified, UniformTimesteps
 from ldm.diffusion.weighting import squared_error_ratio
 from ldm.errors import Fault

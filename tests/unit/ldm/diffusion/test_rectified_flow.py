@@ -15,7 +15,7 @@ from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import column, levels
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow, shifted
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.sampler import sample
 from ldm.diffusion.timesteps import LogitNormal, Range, Stratified, UniformTimesteps
 from ldm.diffusion.weighting import P2, Debiased, MinSNR, SoftMinSNR, Weighting, uniform
 from ldm.errors import Fault

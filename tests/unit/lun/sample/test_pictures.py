@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.models import tiny_model
 
-from ldm.diffusion.guidance import Guidance
+from ldm.diffusion.sampling.guidance import Guidance
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from lun.previews.prompt_grammar import Prompt

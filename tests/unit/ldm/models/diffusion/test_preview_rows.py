@@ -10,7 +10,7 @@ from torch import Tensor
 from ldm.diffusion.objective import Objective
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.sampler import sample
 from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import LatentDiffusion
 from ldm.models.diffusion.preview import Sampling, previewing

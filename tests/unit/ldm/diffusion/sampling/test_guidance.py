@@ -9,11 +9,11 @@ from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.edm import EDMPath
-from ldm.diffusion.guidance import Guidance, guided, rescaled
 from ldm.diffusion.path import DDPMPath, Path, column, levels
 from ldm.diffusion.prediction import PAIRS, Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import sample
+from ldm.diffusion.sampling.guidance import Guidance, guided, rescaled
+from ldm.diffusion.sampling.sampler import sample
 from ldm.errors import Fault
 
 NOISE = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.guidance import UNGUIDED, Guidance, guided
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import Path, trailing
 from ldm.diffusion.prediction import Prediction
 from ldm.diffusion.prediction_names import LIBRARY_NAMES
+from ldm.diffusion.sampling.guidance import UNGUIDED, Guidance, guided
 from ldm.errors import Fault
 from ldm.scheduler_names import Scheduler
 
@@ -83,8 +83,8 @@ def solver_class(scheduler: Scheduler) -> SolverClass:
     """The class that a scheduler's name stands for, imported late: diffusers is heavy, and not every run samples."""
     import diffusers
 
-    from ldm.diffusion.ddim import DDIM, Euler
-    from ldm.diffusion.dpm_solver import DPMSolver
+    from ldm.diffusion.sampling.ddim import DDIM, Euler
+    from ldm.diffusion.sampling.dpm_solver import DPMSolver
 
     known = {
         "ddim": SolverClass(DDIM),

@@ -8,14 +8,14 @@ from diffusers import DDIMScheduler
 from torch import Tensor
 
 from ldm.diffusion.conditioning import Conditioning
-from ldm.diffusion.ddim import DDIM, Euler
 from ldm.diffusion.edm import EDMPath
-from ldm.diffusion.guidance import Guidance, guided
 from ldm.diffusion.objective import Network
 from ldm.diffusion.path import DDPMPath, Path, column, ddim_timesteps, trailing
 from ldm.diffusion.prediction import Prediction, target
 from ldm.diffusion.rectified_flow import RectifiedFlow
-from ldm.diffusion.sampler import Scheduler, sample
+from ldm.diffusion.sampling.ddim import DDIM, Euler
+from ldm.diffusion.sampling.guidance import Guidance, guided
+from ldm.diffusion.sampling.sampler import Scheduler, sample
 from ldm.errors import Fault
 
 NOISE = torch.randn(2, 1, 3, 3, generator=torch.Generator().manual_seed(0))

@@ -6,7 +6,7 @@ diffusers' on rectified flow tells the network the time as a whole number, and b
 import torch
 from torch import Tensor
 
-from ldm.diffusion.ddim import SolverStep, Walk
+from ldm.diffusion.sampling.ddim import SolverStep, Walk
 
 
 class DPMSolver(Walk):
