@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
-from ldm.files.weights_path import path_of_weights
-from lun.cli.user_code import admit_user_code
 from lun.compare.arguments import NAME, parse
-from lun.console import log as console
 from lun.console.ending import reported
-from lun.previews.prompt_grammar import Prompt, read_prompts
+from lun.previews.prompt_grammar import Prompt
 from lun.run_dir.claim import writing_into
-from lun.sample.arguments import text_encoders
+from lun.sample.drawing_request import DrawingRequest
 
 if TYPE_CHECKING:
     from lun.compare.compared_sources import ComparedSource
@@ -36,16 +33,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(words: list[str]) -> int:
-    try:
-        asked = parse(words or ["--help"])
-    except SystemExit:  # argparse has printed its help
-        return 0
-    console.configure(None)
-    admit_user_code(asked.allow, families=asked.family)
-    prompts = read_prompts(Path(asked.file)) if asked.file else []
-    text_encoders(asked.text_encoder)
-    for given in asked.sources:
-        path_of_weights(given)
+    asked = parse(words or ["--help"])
+    request = DrawingRequest.of(asked, asked.sources)
     folder = folder_of(asked)
     _require_free(folder)
     # Imports torch, which takes seconds; everything above has answered by then.
@@ -56,7 +45,7 @@ def _start(words: list[str]) -> int:
     sources = compared_sources(asked.sources, asked.newest, asked.base_model)
     require_snapshots(sources, asked.ema_width)
     shared = settings_of_first_run(sources)
-    prompts = prompts or _own_prompts(shared, sources)
+    prompts = request.prompts or _own_prompts(shared, sources)
     _require_unguided(prompts, asked.guidance)
     with writing_into(folder, "-o"):
         comparison = DrawnComparison(folder, columns_of(sources, asked), prompts, asked, shared, [NAME, *words])

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldm.errors import Fault
-from ldm.files.weights_path import path_of_weights
-from lun.cli.user_code import admit_user_code
-from lun.console import log as console
 from lun.console.ending import reported
-from lun.previews.prompt_grammar import read_prompt, read_prompts
+from lun.previews.prompt_grammar import read_prompt
 from lun.previews.prompts import prompts_of
 from lun.run_dir.claim import claim_folder, writing_into
-from lun.sample.arguments import NAME, parse, text_encoders
+from lun.sample.arguments import NAME, parse
+from lun.sample.drawing_request import DrawingRequest
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -37,17 +35,10 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(words: list[str]) -> int:
-    try:
-        asked = parse(words or ["--help"])
-    except SystemExit:  # argparse has printed its help
-        return 0
-    console.configure(None)
-    admit_user_code(asked.allow, families=asked.family)
-    prompts = [read_prompt(text, "the command line") for text in asked.prompts] + (
-        read_prompts(Path(asked.file)) if asked.file else []
-    )
-    encoders, folder = text_encoders(asked.text_encoder), _folder(asked)
-    path_of_weights(asked.source)
+    asked = parse(words or ["--help"])
+    request = DrawingRequest.of(asked, [asked.source])
+    prompts = [*(read_prompt(text, "the command line") for text in asked.prompts), *request.prompts]
+    folder = _folder(asked)
     # Imports torch, which takes seconds; everything above has answered by then.
     from lun.sample.applied_embeddings import AppliedEmbedding, apply_embeddings
     from lun.sample.drawing import place
@@ -55,7 +46,7 @@ def _start(words: list[str]) -> int:
     from lun.sample.pictures import list_pictures
     from lun.weights.applied_adapters import AppliedAdapter, apply_adapters
 
-    source = open_source(asked.source, asked.ema, encoders, asked.tokenizer)
+    source = open_source(asked.source, asked.ema, request.encoders, asked.tokenizer)
     adapters = [AppliedAdapter.parse(given) for given in asked.adapter]
     apply_adapters(source.model.trainable_networks(), adapters)
     embeddings = apply_embeddings(source.model, [AppliedEmbedding.parse(given) for given in asked.embedding])

@@ -41,10 +41,7 @@ def run(argv: Sequence[str] | None = None, launch: Launch = launched) -> int:
 
 
 def _start(words: list[str], launch: Launch) -> int:
-    try:
-        asked, rest = parse(words or ["--help"])
-    except SystemExit:  # argparse has printed its help
-        return 0
+    asked, rest = parse(words or ["--help"])
     console.configure(None)
     if find_spec("torch") is None:
         raise missing("torch")  # which every run would say
