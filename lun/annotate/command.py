@@ -14,7 +14,7 @@ from ldm.errors import Fault
 from ldm.plain import parse_json
 from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
-from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_split
+from lun.cli.recipe_arguments import add_recipe_arguments, of_given_folder, recipe_of, recipe_split
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
@@ -49,7 +49,7 @@ _EXAMPLES = """examples
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _annotate(_parsed(words)), [COMMAND, *words])
+    return reported(lambda: _start(_parsed(words)), [COMMAND, *words])
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -71,6 +71,11 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("--dtype", choices=("fp32", "fp16", "bf16"), help="of the weights (fp32)")
     return parser.parse_args(words)
+
+
+def _start(asked: argparse.Namespace) -> int:
+    with of_given_folder(asked, f"{COMMAND} --with {quoted(asked.annotator)}"):
+        return _annotate(asked)
 
 
 def _annotate(asked: argparse.Namespace) -> int:

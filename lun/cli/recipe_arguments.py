@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ldm.errors import Fault
@@ -12,6 +13,7 @@ from lun.config.compat.upgrade import upgrade
 from lun.config.data_recipes import LOCAL, inside, require_folder_setting, require_recipe
 from lun.config.reading.load_layers import load_layers
 from lun.config.several_sets import names_sets
+from lun.data.index.missing_folder import folder_given_by
 
 
 def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +28,14 @@ def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
 def recipe_split(asked: argparse.Namespace) -> str:
     """Which part of the configuration is meant, for messages."""
     return f"{asked.split}.sets.{asked.set}" if asked.set else str(asked.split)
+
+
+def of_given_folder(asked: argparse.Namespace, command: str) -> AbstractContextManager[None]:
+    """While it is open, faults of the folder name DIR, or the setting of the configs without one.
+
+    command  how the command is typed up to DIR
+    """
+    return folder_given_by("" if asked.folder is None else command, recipe_split(asked))
 
 
 def recipe_of(asked: argparse.Namespace, command: str, does: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from lun.cli.user_code import admit_user_code
 from lun.console import fault_report
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.data.index.missing_folder import require_folder
+from lun.data.index.missing_folder import folder_given_by, require_folder
 from lun.inspect.given import Given, has_split, read_given
 from lun.run_dir.claim import claim_folder, writing_into
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lun.inspect.statistics import DatasetFacts
     from lun.inspect.view import DatasetView
 
+COMMAND = "python -m lun.inspect"
 VALIDATION = "validation"
 REPORTS = ("report.html", "report.json", "contact.png", "rejected.csv", "sets.json", "duplicates.csv")
 
@@ -38,13 +39,11 @@ without --html, --png and --json all of them are written, and rejected.csv alway
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit code, that of training on the same data set."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _inspect(_parsed(words)), words)
+    return reported(lambda: _inspect(_parsed(words)), [COMMAND, *words])
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = CommandParser(
-        prog="python -m lun.inspect", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog=COMMAND, description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="DIR", nargs="?", help="the data set; without it, that of the configs")
     parser.add_argument("-b", "--base", nargs="+", default=[], metavar="YAML", help="configs whose data section counts")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, as for main.py")
@@ -155,10 +154,12 @@ def _folder(output: str | None, source: str, sets: Sequence[str]) -> Path:
 
 def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
     """The data set, where it can be looked at, and what training would refuse it for."""
-    try:
-        require_folder(given.recipe, given.place)
-    except Fault as fault:
-        raise _of_this_command(fault) from fault
+    with folder_given_by("" if given.folder is None else COMMAND, given.place):
+        return _looked_at(given)
+
+
+def _looked_at(given: Given) -> tuple[DatasetView | None, Unusable | None]:
+    require_folder(given.recipe, given.place)
     # This brings torch and Pillow along; whatever is wrong with the command line was reported before.
     from lun.data.index.missing_data import Unusable
 
@@ -171,8 +172,6 @@ def _look(given: Given) -> tuple[DatasetView | None, Unusable | None]:
             return given.without_captions().build(), fault
     except Unusable as fault:
         return None, fault
-    except Fault as fault:
-        raise _of_this_command(fault) from fault
 
 
 def _report(
@@ -192,10 +191,3 @@ def _report(
         )
         print(f"rejected  {folder / 'rejected.csv'} ({count:,} rows)")
     return None
-
-
-def _of_this_command(fault: Fault) -> Fault:
-    """The fault in the words of this command line, which has no --data_root."""
-    fault.where = "DIR" if fault.where == "--data_root" else fault.where
-    fault.fix = fault.fix.replace("--data_root ", "python -m lun.inspect ")
-    return fault

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import Fault
+from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
-from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_split
+from lun.cli.recipe_arguments import add_recipe_arguments, of_given_folder, recipe_of, recipe_split
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
@@ -40,7 +41,7 @@ _EXAMPLES = """examples
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _measure(_parsed(words)), [COMMAND, *words])
+    return reported(lambda: _start(_parsed(words)), [COMMAND, *words])
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -53,6 +54,11 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (an accelerator if there is one)")
     parser.add_argument("-o", "--output", metavar="DIR", help="a new folder: measures.json, nearest.png")
     return parser.parse_args(words)
+
+
+def _start(asked: argparse.Namespace) -> int:
+    with of_given_folder(asked, f"{COMMAND} {quoted(asked.samples)}"):
+        return _measure(asked)
 
 
 def _measure(asked: argparse.Namespace) -> int:
@@ -87,12 +93,12 @@ def _recipe(asked: argparse.Namespace) -> Mapping[str, Any] | None:
         raise Fault("CLI03", "no encoder is given to measure with", fix="--clip FOLDER, --dino FOLDER, or both")
     require_most(asked.most)
     if asked.folder is not None or asked.base:
-        recipe = recipe_of(asked, f"{COMMAND} {asked.samples}", "compare with")
-        require_folder(recipe, recipe_split(asked), "DIR" if asked.folder is not None else "")
+        recipe = recipe_of(asked, f"{COMMAND} {quoted(asked.samples)}", "compare with")
+        require_folder(recipe, recipe_split(asked))
         return recipe
     if idle := [f"--{name}" for name in ("dino", "features") if getattr(asked, name)]:
         what = f"{' and '.join(idle)} compares samples with data, and none is given"
-        raise Fault("CLI03", what, where=idle[0], fix=f"{COMMAND} {asked.samples} DIR")
+        raise Fault("CLI03", what, where=idle[0], fix=f"{COMMAND} {quoted(asked.samples)} DIR")
     return None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.cli.command_parser import CommandParser
-from lun.cli.recipe_arguments import add_recipe_arguments, recipe_of, recipe_split
+from lun.cli.recipe_arguments import add_recipe_arguments, of_given_folder, recipe_of, recipe_split
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+COMMAND = "python -m lun.pack"
 _ABOUT = """the pictures that a recipe selects, packed into few tar files (WebDataset) with an index, for
 lun.data.packed.PackedSet; a pack that was killed goes on where it was when it is started again"""
 
@@ -30,13 +31,11 @@ lun.data.packed.PackedSet; a pack that was killed goes on where it was when it i
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _pack(_parsed(words)), ["python -m lun.pack", *words])
+    return reported(lambda: _start(_parsed(words)), [COMMAND, *words])
 
 
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = CommandParser(
-        prog="python -m lun.pack", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog=COMMAND, description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_recipe_arguments(parser)
     parser.add_argument("-o", "--output", metavar="DIR", help="where the set goes: a folder, or s3://, gs://, az://")
     parser.add_argument("--shard-mb", type=float, default=256, metavar="N", help="bytes of a shard, in MiB (256)")
@@ -51,6 +50,11 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def _start(asked: argparse.Namespace) -> int:
+    with of_given_folder(asked, COMMAND):
+        return _pack(asked)
+
+
 def _pack(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
@@ -58,7 +62,7 @@ def _pack(asked: argparse.Namespace) -> int:
         return _told(_indexed(asked), asked.folder)
     if asked.output is None:
         raise Fault("CLI03", "nothing says where the set goes", where="-o", fix="-o DIR")
-    recipe = recipe_of(asked, "python -m lun.pack", "pack")
+    recipe = recipe_of(asked, COMMAND, "pack")
     require_folder(recipe, recipe_split(asked))
     from lun.data.packs.packing import PackSettings
 
@@ -80,7 +84,7 @@ def _indexed(asked: argparse.Namespace) -> SetFacts:
         raise Fault("CLI03", what, where="--index-only", why="the tar files of DIR stay where and as they are")
     if asked.folder is None or not Path(asked.folder).is_dir():
         what = f"--index-only takes a folder with tar files, not {asked.folder}"
-        raise Fault("CLI03", what, where="DIR", fix="python -m lun.pack DIR --index-only")
+        raise Fault("CLI03", what, where="DIR", fix=f"{COMMAND} DIR --index-only")
     from lun.data.packs.scanning import index_shards
 
     return index_shards(Path(asked.folder))

@@ -9,7 +9,7 @@ from torch import Tensor
 from ldm.errors import Fault
 from lun.cli.user_code import admit_user_code
 from lun.config.data_recipes import LOCAL
-from lun.data.index.missing_folder import require_folder
+from lun.data.index.missing_folder import folder_given_by, require_folder
 from lun.features.scoring import Encoders, scores_of
 from lun.measure.compared_data import ComparedData
 from lun.posthoc_ema.averaged_model import with_average
@@ -34,7 +34,8 @@ class ScoredPictures:
         prompts = read_prompts(Path(asked.prompts)) if asked.prompts else []
         recipe = None if asked.data is None else {"target": LOCAL, "params": {"data_root": asked.data}}
         if recipe is not None:
-            require_folder(recipe, SPLIT, "--data")
+            with folder_given_by("--data", SPLIT):
+                require_folder(recipe, SPLIT)
         self._asked, self._folder = asked, folder
         self._encoders = Encoders.load(asked.clip, asked.dino, asked.features, asked.device)
         self._opened = open_source(str(run), False)
@@ -43,7 +44,8 @@ class ScoredPictures:
         self._captions = self._encoders.of_captions([picture.prompt for picture in self._pictures])
         self._data = None
         if recipe is not None:
-            compared = ComparedData.of(recipe, SPLIT, asked.most, len(self._pictures))
+            with folder_given_by("--data", SPLIT):
+                compared = ComparedData.of(recipe, SPLIT, asked.most, len(self._pictures))
             self._data = compared.features(self._encoders)
         place(self._opened.model, asked.device, asked.dtype)
 

@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ READER = "lun.data.local.Local"
 _SHOWN = 6
 
 
-def require_folder(recipe: Mapping[str, Any], split: str, given_as: str = "") -> None:
+def require_folder(recipe: Mapping[str, Any], split: str) -> None:
     """Raise what building the dataset of `recipe` would, a `Fault` DAT01, where the folder that it reads is not there.
 
-    split     the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
-    given_as  the option or place of a command line that names the folder, where that is not `--data_root`
+    split  the setting below `data.params` that holds it: `train`, `validation`, `train.sets.NAME`
     """
     if recipe.get("target") != READER:
         return
@@ -27,9 +27,25 @@ def require_folder(recipe: Mapping[str, Any], split: str, given_as: str = "") ->
         check_folder(Path(recipe["params"]["data_root"]).expanduser())
     except Fault as fault:
         of_split(fault, split)
-        if given_as:
-            fault.where = given_as
-            fault.fix = fault.fix.replace("--data_root ", f"{given_as} " if given_as.startswith("--") else "")
+        raise
+
+
+@contextmanager
+def folder_given_by(word: str, split: str) -> Iterator[None]:
+    """Let faults of a folder name what gives it, for a command that has no `--data_root`.
+
+    word   an option (`--data`), a command line that takes the folder as DIR next (`python -m lun.pack`), or '' where
+           the configuration names it
+    split  as for `require_folder`
+    """
+    try:
+        yield
+    except Fault as fault:
+        setting = f"data.params.{split}.params.data_root"
+        if fault.where in ("--data_root", setting):
+            fault.where = (word if word.startswith("--") else "DIR") if word else setting
+        told = f"{word} " if word else ""
+        fault.fix = fault.fix.replace("--data_root " + f"{_set_of(split)}=", told).replace("--data_root ", told)
         raise
 
 
@@ -51,12 +67,17 @@ def check_folder(root: Path) -> None:
 def of_split(fault: Fault, split: str) -> None:
     """Let a fault of a folder speak of the split or set that reads it."""
     fault.fix = fault.fix.replace("data.params.train.", f"data.params.{split}.")
-    _, _, name = split.rpartition(".sets.")
-    if name != split:
+    if name := _set_of(split):
         fault.fix = fault.fix.replace("--data_root ", "--data_root " + f"{name}=")
         fault.where = (
             f"data.params.{split}.params.data_root" if fault.where == "--data_root" else f"{fault.where} (set {name})"
         )
+
+
+def _set_of(split: str) -> str:
+    """The name of the set, '' where there is one alone."""
+    _, among_sets, name = split.partition(".sets.")
+    return name if among_sets else ""
 
 
 def _no_folder(root: Path) -> Fault:
