@@ -19,6 +19,7 @@ class PartSize:
     precise  how many stay in float32 in every precision, as adapters' do: of those that train, and of frozen ones
     coded    how many are kept in few bits, and in how many bytes
     blocks   how many frozen ones each of its blocks has, where it has blocks that can be streamed
+    computes_twice  whether its backward pass computes activations again (gradient checkpointing)
     """
 
     name: str
@@ -27,6 +28,7 @@ class PartSize:
     precise: tuple[int, int] = (0, 0)
     coded: tuple[int, int] = (0, 0)
     blocks: tuple[int, ...] = ()
+    computes_twice: bool = False
 
     @classmethod
     def of(cls, name: str, network: nn.Module) -> "PartSize":
@@ -46,6 +48,7 @@ class PartSize:
             ),
             (sum(numbers for numbers, _ in coded), sum(size for _, size in coded)),
             tuple(sum(tensor.numel() for tensor in frozen_in(block)) for block in blocks_of_network(network)),
+            any(getattr(module, "is_gradient_checkpointing", False) for module in network.modules()),
         )
 
 

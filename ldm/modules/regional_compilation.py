@@ -26,7 +26,11 @@ COMPILERS = {"cpu": ("CXX", "C++", ("g++",)), "cuda": ("CC", "C", ("gcc", "clang
 
 
 def compile_blocks(
-    model: nn.Module, dynamic: bool = True, activation_memory_budget: float = 1.0, backend: str = "inductor"
+    model: nn.Module,
+    dynamic: bool = True,
+    activation_memory_budget: float = 1.0,
+    cuda_graphs: bool = False,
+    backend: str = "inductor",
 ) -> int:
     """Compile the blocks of the networks in `model` that name the classes of these; returns how many there are.
 
@@ -38,6 +42,8 @@ def compile_blocks(
                               has its own
     activation_memory_budget  share of a block's activations, 0 to 1, that is kept for the backward pass; the others
                               are computed again there, cheapest first
+    cuda_graphs               a GPU replays the kernels of a block's pass as one; each step then has to begin with
+                              `torch.compiler.cudagraph_mark_step_begin`, since it is made of many graphs
     Raises `Fault` CFG08 where no network names its blocks.
     """
     blocks = list(_blocks_of(model))
@@ -45,9 +51,10 @@ def compile_blocks(
         raise no_blocks(type(model).__name__)
     keep_every_graph()
     keep_activations(activation_memory_budget)
+    options = _options(cuda_graphs) if backend == "inductor" else None
     for block in blocks:
         _say_alike(block)
-        _take_turns(block, torch.compile(block.forward, dynamic=dynamic, backend=backend, options=_options(backend)))
+        _take_turns(block, torch.compile(block.forward, dynamic=dynamic, backend=backend, options=options))
     return len(blocks)
 
 
@@ -92,9 +99,9 @@ def _missing(what: str, why: str, fix: str) -> Fault:
     return Fault("DEP01", f"blocks cannot be compiled without {what}", where=WHERE, why=why, fix=fix)
 
 
-def _options(backend: str) -> dict[str, Any] | None:
+def _options(cuda_graphs: bool) -> dict[str, Any]:
     """Dropout draws the numbers that it draws uncompiled, so that a run repeats with compiled blocks and without."""
-    return {"fallback_random": True} if backend == "inductor" else None
+    return {"fallback_random": True, "triton.cudagraphs": cuda_graphs}
 
 
 def _blocks_of(model: nn.Module) -> Iterator[nn.Module]:

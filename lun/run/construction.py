@@ -16,6 +16,7 @@ from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
 from lun.callbacks.block_swap import require_uncompiled
+from lun.callbacks.compiled_blocks import CompiledBlocks
 from lun.callbacks.fused_backward import FusedBackward
 from lun.cli.user_code import tell_unused
 from lun.config.suggestions import FaultCollector
@@ -73,7 +74,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
         faults.collect(lambda: require_master(model, trainer.get("precision")))
         for callback in callbacks or ():
             faults.collect(partial(_require_run, callback, model, execution, on_cpu))
-            if isinstance(callback, FusedBackward):
+            if isinstance(callback, FusedBackward | CompiledBlocks):
                 faults.collect(partial(callback.require_whole_steps, execution, model, callbacks or []))
     faults.raise_all()
     tell_unused(config)

@@ -1,9 +1,12 @@
-"""How many launches compiled blocks save: those in the code that Inductor writes, against the blocks as written."""
+"""How many launches compiled blocks save: those in the code that Inductor writes, against the blocks as written.
+
+With CUDA graphs a pass of a block is one launch, after one that copies what it is given to where the graph reads it.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import program  # noqa: F401  # puts what is measured on the path
@@ -31,6 +34,15 @@ CALLS = re.compile(
     r"^ +(?:\w+ = )?(?:cpp_fused\w*|triton_\w*\.run|extern_kernels\.\w+|torch\.ops\.[\w.]+)\(", re.MULTILINE
 )
 """Lines of Inductor's Python that launch something: its own kernels, and those of libraries."""
+REPLAYED = 4
+"""Launches of a block in a step of CUDA graphs, forward and backward."""
+
+
+class Saved(NamedTuple):
+    """Launches of a step that compiled blocks save, as they are and replayed as CUDA graphs."""
+
+    compiled: int
+    replayed: int
 
 
 def computes(func: Any) -> bool:
@@ -85,7 +97,7 @@ class One(nn.Module):
         self.block = block
 
 
-def saved(model: Path, recipe: Recipe) -> int:
+def saved(model: Path, recipe: Recipe) -> Saved:
     """Launches of a step that compiling the blocks of the UNet in `model` saves.
 
     One block of each kind is compiled, since launches do not depend on widths, and its kernels do nothing when they are
@@ -98,7 +110,7 @@ def saved(model: Path, recipe: Recipe) -> int:
     given = inputs(network, recipe)
     for block in given:
         kinds.setdefault(str([(name, type(part)) for name, part in block.named_modules()]), []).append(block)
-    total = 0
+    compiled = replayed = 0
     without_cache = functorch_config.patch(enable_autograd_cache=False)  # what it holds goes by no backend
     with without_cache, patch("torch._inductor.async_compile.AsyncCompile.cpp_pybinding", lambda *_: lambda *_: None):
         for blocks in kinds.values():
@@ -110,8 +122,9 @@ def saved(model: Path, recipe: Recipe) -> int:
             act()
             backend.count = 0
             act()
-            total += len(blocks) * (operations.count - backend.count)
-    return total
+            compiled += len(blocks) * (operations.count - backend.count)
+            replayed += len(blocks) * (operations.count - REPLAYED)
+    return Saved(compiled, replayed)
 
 
 def inputs(network: UNet, recipe: Recipe) -> dict[nn.Module, tuple[Any, Any]]:

@@ -42,6 +42,7 @@ from lun.run.session import Session
 from lun.run.settings import look_at_settings
 
 aten = torch.ops.aten
+WAYS = {"compiled": "compile", "replayed": "compile, CUDA graphs"}
 READ = ("_local_scalar_dense", "is_nonzero")
 
 
@@ -153,11 +154,11 @@ def of_program(field: Field, steps: int) -> Tally:
 
 
 def measure(recipe: Recipe, steps: int, compiled: bool = False) -> list[Row]:
-    """A row for each: launches a step, and over the script's. `compiled` adds one, which takes a while."""
+    """A row for each: launches a step, and over the script's. `compiled` adds two, which takes a while."""
     with tempfile.TemporaryDirectory() as folder:
         field = Field(Path(folder), recipe)
         found = {SCRIPT: of_script(field, steps), OURS: of_program(field, steps)}
-        less = saved(field.model, recipe) if compiled else 0
+        less = saved(field.model, recipe)._asdict() if compiled else {}
     script = found[SCRIPT]
     rows = [
         Row(
@@ -173,9 +174,9 @@ def measure(recipe: Recipe, steps: int, compiled: bool = False) -> list[Row]:
         )
         for name, tally in found.items()
     ]
-    if compiled:
-        left = found[OURS].launches - less
-        rows.append(Row(f"{OURS}, compile", left, "launches", {"over the script": left / script.launches}))
+    for what, launches in less.items():
+        left = found[OURS].launches - launches
+        rows.append(Row(f"{OURS}, {WAYS[what]}", left, "launches", {"over the script": left / script.launches}))
     return rows
 
 

@@ -85,11 +85,12 @@ MEASUREMENTS = (
         "counts",
         "What can be counted of a step without a GPU",
         "counts.py",
-        (SCRIPT, "lun", "lun, compile"),
+        (SCRIPT, "lun", "lun, compile", "lun, compile, CUDA graphs"),
         "On a pretended device: operations that compute, each counted as one launch; bytes of new storages; numbers "
         "that the host waits for, and copies from pageable memory. The network has all operations of Stable Diffusion "
         "1.x with 32 channels, in fp32, with AdamW as each chooses it on CUDA (`foreach`, fused), without averaged "
-        "weights. Compiled blocks count by the calls in Inductor's code: its own kernels, and those of libraries.",
+        "weights. Compiled blocks count by the calls in Inductor's code: its own kernels, and those of libraries. "
+        "As CUDA graphs each pass of a block is one launch, and one that copies what it is given.",
     ),
     Measurement(
         "overhead",

@@ -51,6 +51,8 @@ def traced(own_code: None, monkeypatch: pytest.MonkeyPatch) -> None:
         ([COMPILED, f"{RANKS}=fsdp"], "strategy fsdp"),
         ([COMPILED, f"{RANKS}=deepspeed"], "strategy deepspeed"),
         ([COMPILED, f"{PARAMS}.activation_memory_budget=1.5"], "from 0 to 1"),
+        ([COMPILED, f"{PARAMS}.cuda_graphs=true"], "CUDA graphs cannot be used on cpu"),
+        ([COMPILED, f"{PARAMS}.cuda_graphs=true", "--accumulate_grad_batches", "2"], "windows of 2 micro-batches"),
         ([COMPILED, "model.params.unet_config.target=lun.callbacks.CompiledBlocks"], "repeated_blocks"),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -129,6 +130,22 @@ def test_a_smaller_budget_keeps_less_and_learns_the_same() -> None:
     torch._dynamo.reset()
     assert less < 0.5 * whole
     torch.testing.assert_close(found, wanted, atol=1e-7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_inductor_is_asked_for_cuda_graphs_by_an_option_that_it_has(
+    wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    compiler = torch.compile
+
+    def spy(*args: Any, **settings: Any) -> Any:
+        asked.append(settings["options"])
+        return compiler(*args, **settings)  # which refuses options that it does not know
+
+    monkeypatch.setattr(torch, "compile", spy)
+    assert compile_blocks(Stack(Block()), cuda_graphs=wanted) == 1
+    assert asked == [{"fallback_random": True, "triton.cudagraphs": wanted}]
 
 
 def test_a_network_that_names_no_blocks_is_refused() -> None:

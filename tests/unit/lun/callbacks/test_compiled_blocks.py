@@ -1,8 +1,10 @@
 """Which runs compiled blocks have no place in, and what is then said."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from support.models import tiny_model
 
 from ldm.errors import Fault
@@ -45,10 +47,50 @@ def test_each_shipped_network_names_its_blocks(target: str) -> None:
     assert fault_of(model, "one device") is None
 
 
-def fault_of(model: Any, strategy: str) -> Fault | None:
-    """What a run on a device that is not known yet would be told."""
+@pytest.mark.parametrize(
+    ("settings", "strategy", "device", "said"),
+    [
+        ({}, "one device", "cpu", "on cpu"),
+        ({"gradient_checkpointing": True}, "one device", None, "gradient checkpointing"),
+        *(({}, kind, None, f"strategy {kind}") for kind in TABLE if kind != "one device"),
+    ],
+)
+def test_what_cuda_graphs_cannot_replay_is_refused_by_name(
+    settings: dict[str, Any], strategy: str, device: str | None, said: str
+) -> None:
+    model = tiny_model()
+    model.unet_config = {**model.unet_config, "params": {**model.unet_config["params"], **settings}}
+    found = fault_of(model, strategy, CompiledBlocks(cuda_graphs=True), device)
+    assert found is not None and said in str(found)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_cuda_graphs_take_steps_of_one_micro_batch(wanted: bool) -> None:
+    callback, model = CompiledBlocks(cuda_graphs=wanted), tiny_model()
+    assert fault_of(model, "one device", callback) is None
+    callback.require_whole_steps(SimpleNamespace(settings={}), model, [])
+    several = SimpleNamespace(settings={"accumulate_grad_batches": 2})
+    if not wanted:
+        return callback.require_whole_steps(several, model, [])
+    with pytest.raises(Fault, match="windows of 2"):
+        callback.require_whole_steps(several, model, [])
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_each_step_that_is_made_of_cuda_graphs_is_marked(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    marked: list[int] = []
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: marked.append(1))
+    unused: Any = None
+    CompiledBlocks(cuda_graphs=wanted).on_train_batch_start(unused, unused, {}, 0)
+    assert len(marked) == wanted
+
+
+def fault_of(
+    model: Any, strategy: str, callback: CompiledBlocks | None = None, device: str | None = None
+) -> Fault | None:
+    """What a run would be told, by default on a device that is not known yet."""
     try:
-        CompiledBlocks().require_run(model, strategy, None)
+        (callback or CompiledBlocks()).require_run(model, strategy, device)
     except Fault as fault:
         return fault
     return None
