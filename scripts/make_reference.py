@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ldm.util import get_obj_from_str
-from lun.config.reference.docstrings import about, told
-from lun.config.reference.json_schema import EXTENDS, SEED, TOLD
+from lun.config.reference.docstrings import about, descriptions
+from lun.config.reference.json_schema import DESCRIBED, EXTENDS, SEED
 from lun.config.schema import described, shown
 from lun.config.signature import Parameter, accepted_by
 
@@ -172,7 +172,7 @@ def page() -> str:
 def top_level() -> list[str]:
     """The sections of a file, and the keys of `model` beside its target and params."""
     rows: list[tuple[str, Any, str]] = [("extends", str | list[str], EXTENDS), ("seed", int, SEED)]
-    rows += [(f"model.{name}", annotation, said) for name, (annotation, said) in TOLD.items()]
+    rows += [(f"model.{name}", annotation, said) for name, (annotation, said) in DESCRIBED.items()]
     table = [f"| `{name}` | {described(kind)} | {said} |" for name, kind, said in rows]
     return ["## Top-level keys\n", "\n".join((SECTIONS, "| Key | Takes | |", "|---|---|---|", *table)) + "\n"]
 
@@ -180,7 +180,7 @@ def top_level() -> list[str]:
 def section(path: str) -> str:
     """One target: its name, what it is, and a table of its keys."""
     target = get_obj_from_str(path)
-    said = told(target)
+    said = descriptions(target)
     rows = [row(name, parameter, said.get(name, "")) for name, parameter in accepted(target).items()]
     table = ["| Key | Takes | Default | |", "|---|---|---|---|", *rows] if rows else ["No keys."]
     more = further(target)

@@ -75,7 +75,7 @@ class Model:
         return tuple(encoder for encoder in known if any(key.startswith(encoder.prefix) for key in self.state))
 
     @property
-    def is_told_captions(self) -> bool:
+    def has_text_encoders(self) -> bool:
         """Whether it holds text encoders that its family knows; a family of one's own may take any as its own."""
         own = self.family is not None and not self.family.encoders and "text encoder" in self.parts
         return bool(self.encoders) or own

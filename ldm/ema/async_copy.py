@@ -83,7 +83,7 @@ class Pipeline:
         self.join()
         self.stall_ms = (time.perf_counter() - begin) * 1e3
         self.stalled += self.stall_ms
-        self._tell_stall(begin)
+        self._warn_of_stall(begin)
         sources = {name: tensor.detach() for name, tensor in tensors.items()}
         mark = self._copy(sources)
         self._mark = mark
@@ -113,7 +113,7 @@ class Pipeline:
         self._copy({name: tensor.detach() for name, tensor in tensors.items()}).synchronize()
         return dict(self._staging)
 
-    def _tell_stall(self, now: float) -> None:
+    def _warn_of_stall(self, now: float) -> None:
         """Warn once if the arithmetic does not keep up with training."""
         between, self._launched = None if self._launched is None else now - self._launched, now
         if between is not None and not self._logged and self.stall_ms > TOLERATED * 1e3 * between:

@@ -132,7 +132,7 @@ def fill(places: Mapping[str, LazyShardedTensor], state: Mapping[str, Tensor]) -
         write_through(place, state[key])
 
 
-def tell_of_others(state: Mapping[str, Tensor], places: Mapping[str, Tensor]) -> None:
+def warn_of_unknown(state: Mapping[str, Tensor], places: Mapping[str, Tensor]) -> None:
     """Warn of weights in `state` that have no place."""
     if unknown := sorted(state.keys() - places.keys() - SCALARS):
         count = len(unknown)

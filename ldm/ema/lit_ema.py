@@ -20,8 +20,8 @@ from ldm.ema.checkpoint_state import (
     load_tracks,
     main_state,
     targets,
-    tell_of_others,
     track_state,
+    warn_of_unknown,
 )
 from ldm.ema.model_weights import LocalParameters, ParameterSource, Sharded, in_full, read_from
 from ldm.ema.profiles import ConstantDecay, PowerDecay, Profile
@@ -239,7 +239,7 @@ class LitEma:
             self._begin(self._main)
         with targets(self._source, dict(self._shadow.views), lambda views: compvis_keys(rename(views))) as places:
             fill(places, state)
-            tell_of_others(state, places)
+            warn_of_unknown(state, places)
 
     def resume_state(self, rename: Rename = dict) -> dict[str, Any]:
         """What an exact resume needs besides `state_dict`; plain numbers and tensors, public files have no such keys.

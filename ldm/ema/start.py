@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 WHERE = "model.params.ema_config"
 LAWS = ("profile", "span", "half_life_steps", "half_life_images")
 """Parameters that give another law than a constant decay."""
-TOLD_FROM = 0.03
+LARGEST_ERROR = 0.03
 """The share of its distance to the weights by which an interval may move an average without a word about it."""
 
 
@@ -130,18 +130,18 @@ def settle_interval(update_every: int | str, profiles: Sequence[Profile], steps:
         return interval
     if not isinstance(update_every, int) or isinstance(update_every, bool) or update_every < 1:
         raise ValueError(f"update_every must be 'auto' or a number of steps from 1 on, got {update_every!r}")
-    tell_if_wide(update_every, profiles, steps)
+    warn_if_wide(update_every, profiles, steps)
     return update_every
 
 
-def tell_if_wide(interval: int, profiles: Sequence[Profile], steps: int | None) -> None:
+def warn_if_wide(interval: int, profiles: Sequence[Profile], steps: int | None) -> None:
     """Say what an interval costs against an update every step where that is much, and which interval would be harmless.
 
     For a constant decay d that is (N - 1)(1 - d) / 2 of the average's distance to the weights.
     """
     length = steps or math.inf
     error = max(profile.interval_error(interval, length) for profile in profiles)
-    if error <= TOLD_FROM:
+    if error <= LARGEST_ERROR:
         return
     harmless = min(profile.interval_bound(length) for profile in profiles)
     log.info(

@@ -51,8 +51,8 @@ def flow_of_metadata(
         shift = float(metadata.get(SHIFT, usual))
     except ValueError:  # another program's
         shift = usual
-    told = metadata.get(SPACING)
-    spacing = next((spacing for spacing in get_args(Spacing) if spacing == told), usual_spacing)
+    named = metadata.get(SPACING)
+    spacing = next((spacing for spacing in get_args(Spacing) if spacing == named), usual_spacing)
     return {"use_flow_sigmas": True, "flow_shift": shift, "timestep_spacing": spacing}
 
 

@@ -136,8 +136,8 @@ def scheduler_on_path(facts: Facts) -> dict[str, Any]:
     """diffusers' scheduler for pipelines of this family, which know rectified flow alone: the one of their levels."""
     if facts.scheduler.get("timestep_spacing", SPACING) != SPACING:
         return folder_of_flow({"use_flow_sigmas": True, "flow_shift": SHIFT, **facts.scheduler})
-    told = {"num_train_timesteps": "num_train_timesteps", "flow_shift": "shift"}
-    return {**EULER, **{name: facts.scheduler[key] for key, name in told.items() if key in facts.scheduler}}
+    names = {"num_train_timesteps": "num_train_timesteps", "flow_shift": "shift"}
+    return {**EULER, **{name: facts.scheduler[key] for key, name in names.items() if key in facts.scheduler}}
 
 
 ENCODERS = (

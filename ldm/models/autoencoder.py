@@ -263,7 +263,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self._measure(batch)
 
     def on_validation_epoch_end(self) -> None:
-        self._tell_quality("")
+        self._log_quality("")
         if self.model_ema is None:
             return
         self.on_validation_epoch_start()
@@ -271,7 +271,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         with self.ema_scope(), self.trainer.precision_plugin.forward_context():
             for batch in self._validation_batches():
                 self._measure(batch)
-        self._tell_quality("_ema")
+        self._log_quality("_ema")
 
     def _validation_batches(self) -> Iterator[Any]:
         counts = self.trainer.num_sanity_val_batches if self.trainer.sanity_checking else self.trainer.num_val_batches
@@ -292,7 +292,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self._quality.add(real, made, posterior.sample(self._noise(batch, posterior)), log)
         self._drift.add(batch, posterior)
 
-    def _tell_quality(self, suffix: str) -> None:
+    def _log_quality(self, suffix: str) -> None:
         reduce = self.trainer.strategy.reduce
         metrics = self._quality.metrics(reduce) | self._drift.metrics(reduce, self.device)
         logged = {f"val/{name}{suffix}": value for name, value in metrics.items()}

@@ -53,11 +53,11 @@ class ExampleLosses:
             return
         batch, x0 = measured.batch, measured.x0
         size = pixels_of_sides(measured.model, (x0.shape[-2], x0.shape[-1]))
-        told = [_numbers(batch.get("example"), len(x0)), *(np.full(len(x0), side, np.float64) for side in size)]
-        told += [np.asarray(column(batch), np.float64) for column in self._columns.values()]
+        values = [_numbers(batch.get("example"), len(x0)), *(np.full(len(x0), side, np.float64) for side in size)]
+        values += [np.asarray(column(batch), np.float64) for column in self._columns.values()]
         counted = _numbers(batch.get("slot"), len(x0), 0.0) >= 0
         losses = measured.losses
-        held = _Batch(losses.t.detach(), losses.simple.detach(), np.stack(told, axis=1), counted)
+        held = _Batch(losses.t.detach(), losses.simple.detach(), np.stack(values, axis=1), counted)
         self._held.setdefault(_phase(measured.model), []).append(held)
 
     def take(self, phase: str, path: Path) -> Rows:

@@ -147,7 +147,7 @@ def _require_blind(name: str, layer: nn.Linear) -> None:
     """Raise `Fault` CFG08 for an adapter that computes with its layer's weight."""
     adapter = getattr(layer, CHILD, None)
     if hasattr(adapter, "scaled") or "forward" in vars(layer):
-        told = type(adapter).__name__ if adapter is not None else "what is placed there"
-        why = f"{told} at {name} computes with the layer's weight, which would be another one than the file's"
+        kind = type(adapter).__name__ if adapter is not None else "what is placed there"
+        why = f"{kind} at {name} computes with the layer's weight, which would be another one than the file's"
         fix = "a kind that adds to outputs (LoRA, LoHa, LoKr, PiSSA), or base_config=null"
-        raise Fault("CFG08", f"{told} needs an unquantised base", where=WHERE, why=why, fix=fix)
+        raise Fault("CFG08", f"{kind} needs an unquantised base", where=WHERE, why=why, fix=fix)

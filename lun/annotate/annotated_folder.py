@@ -78,15 +78,15 @@ class AnnotatedFolder:
         known.pop("path", None)
         text = known.pop("caption", None)
         row = self._row(index)
-        told: dict[str, Any] = {"file_name": self.name(index)}
+        entry: dict[str, Any] = {"file_name": self.name(index)}
         if text is not None:
             lines = [one_line(text)] if self.has_text_files else text.split("\n")
-            told["text"] = lines[0] if len(lines) == 1 else lines
+            entry["text"] = lines[0] if len(lines) == 1 else lines
         if (repeats := int(self._table.repeats[row])) != 1:
-            told["repeats"] = repeats
+            entry["repeats"] = repeats
         if (weight := float(self._table.weight[row])) != 1:
-            told["weight"] = weight
-        return told | known
+            entry["weight"] = weight
+        return entry | known
 
     @property
     def _table(self) -> Any:

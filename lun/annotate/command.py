@@ -96,7 +96,7 @@ def _annotate(asked: argparse.Namespace) -> int:
     annotator = build_annotator(wanted)
     output = _output(asked, folder, annotator, wanted)
     done = Annotating(folder, annotator, output, asked.batch).run()
-    return _told(done, output)
+    return _report(done, output)
 
 
 def _wanted(asked: argparse.Namespace) -> AnnotatorChoice:
@@ -162,7 +162,7 @@ def _made_by(wanted: AnnotatorChoice) -> Mapping[str, Any]:
     return plain
 
 
-def _told(done: Annotated, output: Output) -> int:
+def _report(done: Annotated, output: Output) -> int:
     lines = output.finish()
     log.info("done     %s pictures annotated, %s had it before", f"{done.new:,}", f"{done.before:,}")
     if done.unreadable:

@@ -87,7 +87,7 @@ class DescriptionFile:
     def lacks(self, index: int) -> bool:
         """Whether the folder does not know all columns of a picture."""
         known = self.folder.description(index)
-        return not all(_is_told(known, name) for name in self.columns)
+        return not all(_is_described(known, name) for name in self.columns)
 
     def add(self, rows: Sequence[tuple[int, str, Mapping[str, Any]]]) -> None:
         self._open.write(b"".join(_line({"sha256": key, **columns}) for _, key, columns in rows))
@@ -109,11 +109,11 @@ class DescriptionFile:
         ]
 
     def _described(self, index: int) -> dict[str, Any]:
-        told = self.folder.description(index)
+        entry = self.folder.description(index)
         for name, value in self.rows.get(self._keys.get(index, ""), {}).items():
-            if self.replace or not _is_told(told, name):
-                told[_key(name)] = value
-        return told
+            if self.replace or not _is_described(entry, name):
+                entry[_key(name)] = value
+        return entry
 
     def _step_aside(self) -> str:
         """Give the file that is there another name; what to tell of it."""
@@ -135,7 +135,7 @@ class DescriptionFile:
         return ["train    layout: imagefolder in the params of the set makes sure that this file is read"]
 
 
-def _is_told(description: Mapping[str, Any], column: str) -> bool:
+def _is_described(description: Mapping[str, Any], column: str) -> bool:
     """Whether there is more than an empty text or list."""
     return description.get(_key(column)) not in (None, "", [])
 

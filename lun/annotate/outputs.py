@@ -120,8 +120,8 @@ def checked_rows(rows: Any, count: int, columns: Sequence[str], name: str) -> li
         raise _senseless(name, f"it gave {given} for {count} pictures")
     for row in rows:
         if not isinstance(row, Mapping) or set(row) != set(columns):
-            told = sorted(row) if isinstance(row, Mapping) else type(row).__name__
-            raise _senseless(name, f"it gave {told}, and its columns are {sorted(columns)}")
+            got = sorted(row) if isinstance(row, Mapping) else type(row).__name__
+            raise _senseless(name, f"it gave {got}, and its columns are {sorted(columns)}")
         for column, value in row.items():
             if column in _KINDS and not _KINDS[column][1](value):
                 raise _senseless(name, f"{column} is {_KINDS[column][0]}, not {value!r:.80}")

@@ -80,7 +80,7 @@ class Tagger:
         if found.shape[1:] != self.least.shape:
             why = f"{found.shape[1:]} numbers, {len(self.least)} tags in {TAGS}"
             raise Fault("MOD02", f"{NETWORK} and {TAGS} are not of one tagger", where="--model", why=why)
-        return [{"tags": self._told(one)} for one in found]
+        return [{"tags": self._likely_tags(one)} for one in found]
 
     def _found(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         """(b, n) probabilities. Raises MemoryError in the place of onnxruntime's own."""
@@ -93,14 +93,14 @@ class Tagger:
                 raise MemoryError(str(error)) from error
             raise
 
-    def _told(self, likely: NDArray[np.float32]) -> list[str]:
+    def _likely_tags(self, likely: NDArray[np.float32]) -> list[str]:
         rows = np.flatnonzero(likely >= self.least)
         order = np.lexsort((-likely[rows], self.known.kinds[rows] != CHARACTER))
-        told = [self.known.names[row] for row in rows[order].tolist()]
+        tags = [self.known.names[row] for row in rows[order].tolist()]
         ratings = np.flatnonzero(self.known.kinds == RATING)
         if self.rating and len(ratings):
-            told.append(self.known.names[int(ratings[likely[ratings].argmax()])])
-        return told
+            tags.append(self.known.names[int(ratings[likely[ratings].argmax()])])
+        return tags
 
 
 def squared(picture: Image.Image, side: int) -> NDArray[np.float32]:

@@ -124,7 +124,7 @@ class Export(AtStepBoundary):
         layout: Layout = "kohya" if self.to == "ldm" else "diffusers"
         path.parent.mkdir(parents=True, exist_ok=True)
         written = trained.write(path, layout, self.dtype)
-        run_card(run, trained.told()).beside(next(iter(written)))
+        run_card(run, trained.metadata()).beside(next(iter(written)))
         for file, what in written.items():
             log.info("exported %s at step %d: %s", relative(trainer, file), step, what)
 

@@ -130,7 +130,7 @@ class Stops(AtStepBoundary):
         wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
         if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
             log.warning("%s; telling the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
-            self.agreement.tell_failure()
+            self.agreement.report_failure()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.give_back()

@@ -71,8 +71,8 @@ def _what(metadata: Mapping[str, str]) -> str:
 def _base(metadata: Mapping[str, str], bases: Sequence[str]) -> str:
     hashes = [(key, value) for key, value in sorted(metadata.items()) if key.startswith("lun.base.")]
     named = ", ".join(map(_line, bases)) or "none that the settings name: trained from scratch"
-    told = f"{named}\n\nLicence of these weights: **{FILL_IN}**; what the base's licence asks of them holds as well."
-    return told + ("\n\n" + _table(hashes) if hashes else "")
+    text = f"{named}\n\nLicence of these weights: **{FILL_IN}**; what the base's licence asks of them holds as well."
+    return text + ("\n\n" + _table(hashes) if hashes else "")
 
 
 def _data(record: Mapping[str, Any], metadata: Mapping[str, str]) -> str:

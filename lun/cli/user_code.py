@@ -42,7 +42,7 @@ class OwnCode:
         return PathFinder.find_spec(name, [str(place)]) if place else None
 
 
-def tell_unused(config: Any) -> None:
+def warn_of_unused(config: Any) -> None:
     """Say which packages of `--allow` no target of the configuration lies in and nothing else has imported."""
     targets = set(_targets(config))
     for own in (finder for finder in sys.meta_path if isinstance(finder, OwnCode)):

@@ -83,10 +83,10 @@ class DrawnComparison:
         pictures = list_pictures(self.prompts, argparse.Namespace(**options), self.shared, opened.model)
         wanted = [(pictures[number], self.cells.path(column, self.rows[number])) for number in numbers]
         for _ in drawn_files(opened, wanted, self.asked.batch, self.asked.dtype):
-            log.info("drew     %s", ", ".join(part for part in told(column) if part))
+            log.info("drew     %s", ", ".join(part for part in described(column) if part))
 
 
-def told(column: Column) -> Iterator[str]:
+def described(column: Column) -> Iterator[str]:
     """What a log says a column is."""
     opening = column.opening
     yield opening.source.given

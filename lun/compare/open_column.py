@@ -44,8 +44,8 @@ def open_column(opening: Opening, encoders: Mapping[str, str | None], tokenizer:
         raise Fault("CFG08", what, where="--strength", fix="--adapter FILE, or leave it out")
     applied = [AppliedAdapter(adapter.path, adapter.strength * strength) for adapter in adapters]
     apply_adapters(networks, applied)
-    told = [f"its own:{strength:g}"] if own_adapters else []
-    return replace(opened, adapters=(*told, *map(str, applied)))
+    of_run = [f"its own:{strength:g}"] if own_adapters else []
+    return replace(opened, adapters=(*of_run, *map(str, applied)))
 
 
 def _of_width(opened: SampledModel, opening: Opening, width: float) -> SampledModel:

@@ -41,9 +41,9 @@ def written(
     foot      paragraphs of comments that end it, by their first lines; empty ones are left out
     """
     lines = [*(f"# {line}" for line in head), *_map(settings, (), comments)]
-    for title, told in (foot or {}).items():
-        if told:
-            lines += ["", *_comment(title), *(part for line in told for part in _comment(line, "  - ", "    "))]
+    for title, notes in (foot or {}).items():
+        if notes:
+            lines += ["", *_comment(title), *(part for line in notes for part in _comment(line, "  - ", "    "))]
     return "\n".join(lines) + "\n"
 
 

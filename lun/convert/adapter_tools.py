@@ -106,7 +106,7 @@ def extracted(
     layers = {name: layer for name, layer in named_layers(old).items() if is_adaptable(layer)}
     require_matches(tuple(globs), layers)
     found = extract(new, old, rule, matching(*globs) if globs else lambda name: True, dtype)
-    _tell_left_out(found.left_out, found.whole_error, tuned, base)
+    _log_left_out(found.left_out, found.whole_error, tuned, base)
     prediction: PredictionType | None = tuned.facts.prediction
     adapters = AdapterSet({}, old, base.family, base.unet, prediction)
     names = {"lun.extracted.from": Path(tuned.source).name, "lun.extracted.base": Path(base.source).name}
@@ -127,7 +127,7 @@ def _approximated(
     return MadeAdapters(made, {**metadata, **said})
 
 
-def _tell_left_out(left_out: Mapping[str, float], error: float, tuned: Model, base: Model) -> None:
+def _log_left_out(left_out: Mapping[str, float], error: float, tuned: Model, base: Model) -> None:
     if left_out:
         what = (len(left_out), min(left_out), error)
         log.warning("%d weights differ that are left out, first %s: with them the error is %.4g", *what)

@@ -71,7 +71,7 @@ def _write_trained(trained: AdapterExport, source: AdapterRun, arguments: Conver
         _require_free(path, arguments)
     with write_errors_as_faults(str(arguments.out)):
         written = trained.write(arguments.out, _layout(arguments), _dtype(arguments))
-        page = run_card(source.run.path, trained.told()).beside(next(iter(written)))
+        page = run_card(source.run.path, trained.metadata()).beside(next(iter(written)))
     for path, what in written.items():
         log.info("wrote    %s (%s): %s", path, readable_size(path.stat().st_size), what)
     log.info("wrote    %s", page)

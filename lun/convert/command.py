@@ -76,7 +76,7 @@ def _start(arguments: ConvertArguments) -> int:
     model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)
     model = with_tokenizers(model) if wish.to == "diffusers" else model
     _describe(model)
-    written = export(model, arguments.out, _told(wish, model, opened, arguments.out))
+    written = export(model, arguments.out, _with_metadata(wish, model, opened, arguments.out))
     for path in written:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
@@ -129,7 +129,7 @@ def _wish(arguments: ConvertArguments) -> Wish:
     )
 
 
-def _told(wish: Wish, model: Model, opened: Opened, out: Path) -> Wish:
+def _with_metadata(wish: Wish, model: Model, opened: Opened, out: Path) -> Wish:
     """With the date of the weights, and the card of those that a run made."""
     from dataclasses import replace
 

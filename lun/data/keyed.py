@@ -46,9 +46,9 @@ class Keyed(Dataset[Example]):
             example.setdefault("weight", self.weigher(index))
         if size is not None:
             self._require_size(example, size, index)
-            self._tell_sizes(example, size, index)
+            self._add_sizes(example, size, index)
         for name in NUMBERS.keys() & example.keys():
-            example[name] = _told_by_dtype(name, example[name], self._origin(index))  # type: ignore[literal-required]
+            example[name] = _as_travels(name, example[name], self._origin(index))  # type: ignore[literal-required]
         return example
 
     def _require_size(self, example: Example, size: Size, index: int) -> None:
@@ -58,7 +58,7 @@ class Keyed(Dataset[Example]):
             why = f"{width} x {height} was asked for, {got} came"
             raise _broken("returns a picture of another size", self._origin(index), why)
 
-    def _tell_sizes(self, example: Example, size: Size, index: int) -> None:
+    def _add_sizes(self, example: Example, size: Size, index: int) -> None:
         """SDXL's sizes and crop of a picture, height before width; a dataset that knows better says so itself."""
         own = self.access.sizes()[index]
         width, height = int(own[0]), int(own[1])
@@ -106,7 +106,7 @@ def check_image(image: object, where: str) -> None:
     if len(shape) != 3 or shape[2] != 3:
         hint = "; channels come last: image.permute(1, 2, 0)" if len(shape) == 3 and shape[0] == 3 else ""
         raise _broken(f"returns an image of shape {shape}", where, f"it must be (height, width, 3){hint}")
-    if _told_by_dtype("image", image, where).dtype == torch.uint8:
+    if _as_travels("image", image, where).dtype == torch.uint8:
         return
     low, high = image.min().item(), image.max().item()
     if not (low >= -1.001 and high <= 1.001):
@@ -114,7 +114,7 @@ def check_image(image: object, where: str) -> None:
         raise _broken(f"returns an image with values {low:g} to {high:g}", where, f"it must lie in [-1, 1]{hint}")
 
 
-def _told_by_dtype(name: str, values: Any, where: str) -> Tensor:
+def _as_travels(name: str, values: Any, where: str) -> Tensor:
     """A picture or mask as it travels: uint8 stays, floats become float32. Raises `Fault` DAT08 for others."""
     found = torch.as_tensor(values)
     if found.dtype == torch.uint8:

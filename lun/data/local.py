@@ -120,8 +120,8 @@ class Local(PreparedPictures):
         `self.size`. `original_size`, `crop` and `target_size` say what became of it. Raises `Fault` DAT06 for a broken
         image, DAT04 for a caption that cannot be read.
         """
-        told = {"caption": self.caption(index, draws), **self.further_captions(index)}
-        return {**self.picture(index, self.flipped(draws), size, draws), **told}  # type: ignore[typeddict-item]  # all of it text
+        texts = {"caption": self.caption(index, draws), **self.further_captions(index)}
+        return {**self.picture(index, self.flipped(draws), size, draws), **texts}  # type: ignore[typeddict-item]  # all of it text
 
     def picture(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
         """Everything of example `index` that its pixels decide: image, mask, and where the cut lies.

@@ -50,8 +50,8 @@ def warn_of_shared_pictures(sets: Mapping[str, Any]) -> None:
     names = {name: DatasetAccess(one).paths() for name, one in sets.items()}
     keys = {name: np.unique(path_keys(paths)) for name, paths in names.items() if paths is not None}
     for first, second in combinations(sets, 2):
-        both_told = first in keys and second in keys
-        shared = len(np.intersect1d(keys[first], keys[second])) if both_told else 0
+        both_known = first in keys and second in keys
+        shared = len(np.intersect1d(keys[first], keys[second])) if both_known else 0
         if shared := _shared_shards(sets[first], sets[second]) or shared:
             log.warning(
                 "warning[DAT10]: %s images are in both sets %s and %s, and are read as often as both say",

@@ -94,8 +94,8 @@ class PackedSet(PreparedPictures):
         sample = self.samples[index]
         flipped = self.flipped(draws)
         pixels = self.prepared.picture(sample.picture, sample.mask, flipped, size, draws)
-        told = {"caption": self.captions.made(sample.record, draws, sample.picture.name), **self._further(sample)}
-        return {**pixels, **self.placement(index, flipped, size, draws), **told}  # type: ignore[typeddict-item]  # text
+        texts = {"caption": self.captions.made(sample.record, draws, sample.picture.name), **self._further(sample)}
+        return {**pixels, **self.placement(index, flipped, size, draws), **texts}  # type: ignore[typeddict-item]  # text
 
     def picture(self, index: int, flipped: bool, size: Size | None = None, draws: Draws | None = None) -> Example:
         """As of `lun.data.local.Local`."""

@@ -90,7 +90,7 @@ class ClipEncoder(ImageEncoder):
                 list(captions[start : start + BATCH]),
                 **{"return_tensors": "pt", "padding": True, "truncation": True, "max_length": most},
             )
-            told = on_device({name: words[name] for name in ("input_ids", "attention_mask")}, self.model)
-            embedded = self.model.text_projection(self.model.text_model(**told).pooler_output)
+            inputs = on_device({name: words[name] for name in ("input_ids", "attention_mask")}, self.model)
+            embedded = self.model.text_projection(self.model.text_model(**inputs).pooler_output)
             parts.append(nn.functional.normalize(embedded.float(), dim=-1).cpu())
         return torch.cat(parts)

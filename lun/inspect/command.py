@@ -68,17 +68,17 @@ def _inspect(asked: argparse.Namespace) -> int:
     given = read_given(asked.folder, asked.base, asked.set, asked.split)
     names = [one.set_name for one in given.sets() if one.set_name]
     folder = _folder(asked.output, "sets" if names else asked.folder or given.name, names)
-    teller = logging.getLogger("lun.data.index.selection")
-    teller.setLevel(logging.WARNING)  # the table says it in its own words
+    selection_log = logging.getLogger("lun.data.index.selection")
+    selection_log.setLevel(logging.WARNING)  # the table says it in its own words
     try:
         looks = [(one, *_look(one)) for one in given.sets()]
         if asked.output is None:  # not before there is something to write
             folder = claim_folder(folder, "-o")
         with writing_into(folder, "-o"):
             seen = [_inspected(asked, *look, folder / (look[0].set_name or "")) for look in looks]
-            _tell_over_all(asked, given, seen, folder)
+            _log_over_all(asked, given, seen, folder)
     finally:
-        teller.setLevel(logging.NOTSET)
+        selection_log.setLevel(logging.NOTSET)
     return next((one.code for one in seen if one.code), 0)
 
 
@@ -101,7 +101,7 @@ def _inspected(
     return Inspected(given, data, facts, fault_report.exit_code(refused))
 
 
-def _tell_over_all(asked: argparse.Namespace, given: Given, seen: list[Inspected], folder: Path) -> None:
+def _log_over_all(asked: argparse.Namespace, given: Given, seen: list[Inspected], folder: Path) -> None:
     """What is to be said of all sets together, and of validation beside them."""
     from lun.inspect.duplicates import FILE, duplicates_of, held_out_copies
     from lun.inspect.over_all import OverAll, counts_of, lines_of, rows_of, write_over_all

@@ -109,8 +109,8 @@ def lines_of(found: OverAll, folder: Path) -> list[str]:
     ]
     lines += [f"{'mixing' if number == 0 else '':<9} {line}" for number, line in enumerate(found.mixing)]
     if found.duplicates:
-        told = " · ".join(f"{kind} {count:,}" for kind, count in found.duplicates.items())
-        lines.append(f"{'twice':<9} over all: {told}   {folder / FILE}")
+        counts = " · ".join(f"{kind} {count:,}" for kind, count in found.duplicates.items())
+        lines.append(f"{'twice':<9} over all: {counts}   {folder / FILE}")
     if shared := len(found.held_out_copies) + found.held_out_alike:
         alike = f", {found.held_out_alike:,} of which only look alike" if found.held_out_alike else ""
         example = f", such as {found.held_out_copies[0][0]}" if found.held_out_copies else ""

@@ -67,8 +67,8 @@ class TrackioLogger(Logger):
         import trackio
 
         names = [key] if len(images) == 1 else [f"{key}/{number}" for number in range(len(images))]
-        told = {name: trackio.Image(one) for name, one in zip(names, images, strict=True)}
-        self.experiment.log(told, step=step)
+        logged = {name: trackio.Image(one) for name, one in zip(names, images, strict=True)}
+        self.experiment.log(logged, step=step)
 
     @rank_zero_only
     def finalize(self, status: str) -> None:

@@ -61,7 +61,7 @@ class RankAgreement:
             self._voted = (step, list(own) if self.alone else self._exchanged(own))
         return self._voted[1]
 
-    def tell_failure(self) -> None:
+    def report_failure(self) -> None:
         """Let the others know that this rank failed, at their next exchange; gives up after `patience` seconds."""
         if not self.alone and self._reduced([], failed=True, seconds=self.patience) is not None:
             self._meet()

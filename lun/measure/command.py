@@ -69,8 +69,8 @@ def _measure(asked: argparse.Namespace) -> int:
     from lun.measure.sampled_folder import sampled_files
 
     files = sampled_files(Path(asked.samples))
-    told = all(one.prompt is not None for one in files)
-    if recipe is None and asked.clip and not told:
+    prompted = all(one.prompt is not None for one in files)
+    if recipe is None and asked.clip and not prompted:
         missing = next(one.path for one in files if one.prompt is None)
         why = f"nothing tells the prompt of {missing}, and there is no data to compare with"
         fix = f"{missing.with_suffix('.txt').name} beside it, or DIR"
@@ -81,7 +81,7 @@ def _measure(asked: argparse.Namespace) -> int:
 
     encoders = Encoders.load(asked.clip, asked.dino, asked.features, asked.device)
     found = measured(files, encoders, recipe, recipe_split(asked), asked.most)
-    _tell(found, told or not asked.clip)
+    _log_numbers(found, prompted or not asked.clip)
     if folder is not None:
         _write(found, folder)
     return 0
@@ -109,10 +109,10 @@ def _folder(output: str | None) -> Path | None:
     return folder
 
 
-def _tell(found: MeasuredSamples, told: bool) -> None:
+def _log_numbers(found: MeasuredSamples, prompted: bool) -> None:
     against = f", {found.compared:,} pictures of the data" if found.compared else ""
     log.info("samples  %s%s", f"{len(found.files):,}", against)
-    if not told:
+    if not prompted:
         log.info("note: no CLIP score: not every sample tells its prompt, by a .txt beside it or in itself")
     for name, number in found.numbers.items():
         log.info("%-16s %.5g", name, number)
@@ -126,9 +126,9 @@ def _write(found: MeasuredSamples, folder: Path) -> None:
     from lun.run_dir.claim import writing_into
 
     pairs = [{"cosine": one.cosine, "sample": str(one.sample), "picture": one.picture} for one in found.pairs]
-    told = {"samples": len(found.files), "pictures": found.compared, "numbers": found.numbers, "nearest": pairs}
+    record = {"samples": len(found.files), "pictures": found.compared, "numbers": found.numbers, "nearest": pairs}
     with writing_into(folder, "-o"):
-        replace_text(folder / "measures.json", json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        replace_text(folder / "measures.json", json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         if found.sheet is not None:
             write(found.sheet, folder / "nearest.png")
     log.info("wrote    %s", folder)

@@ -231,8 +231,8 @@ class Rehearsal:
         with previewing(model), self.precision.forward_context():
             noise = torch.empty(count, model.channels, model.image_size, model.image_size)
             network: Any = model.model
-            told = model.condition_on([""] * count), model.unconditional([""] * count)
-            predict = guided(network, *told, Guidance(2.0), model.objective.path, model.objective.prediction)
+            conditionings = model.condition_on([""] * count), model.unconditional([""] * count)
+            predict = guided(network, *conditionings, Guidance(2.0), model.objective.path, model.objective.prediction)
             predict(noise, torch.zeros(count, dtype=torch.int64))
             model.decode(noise)
 

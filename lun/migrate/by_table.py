@@ -59,20 +59,20 @@ def said_by(taken: Taken, rows: Mapping[str, Counterpart]) -> tuple[dict[str, An
     what they say of sets is in the settings.
     """
     said: dict[str, Any] = {}
-    told: list[str] = []
+    notes: list[str] = []
     for name, value in taken.rest().items():
         if name not in rows:
             continue
         taken.names.add(name)
         known, settings, _ = meaning(rows[name], value)
         if known.kind in ("none", "changed") or (known.kind == "same" and not known.words):
-            told.append(f"{taken.where}.{name}: {value!r}; {known.say}")
+            notes.append(f"{taken.where}.{name}: {value!r}; {known.say}")
         for path, given in settings:
             if path.startswith(f"{TRAIN}."):
                 merged(said.setdefault(TRAIN, {}), path.removeprefix(f"{TRAIN}."), given)
             else:
                 merged(said, path, given)
-    return said, told
+    return said, notes
 
 
 def merged(into: dict[str, Any], key: str, value: Any) -> None:

@@ -69,5 +69,5 @@ def _say(draft: Draft) -> None:
         log.warning("warning[CFG08]: without a counterpart: %s", line)
     for line in draft.notes[UNKNOWN]:
         log.warning("warning[CFG08]: unknown, and not read: %s", line)
-    if told := len(draft.notes["idle"]) + len(draft.notes["same"]):
-        log.info("         %d further settings need nothing here, or are said in another way: in the file", told)
+    if further := len(draft.notes["idle"]) + len(draft.notes["same"]):
+        log.info("         %d further settings need nothing here, or are said in another way: in the file", further)

@@ -9,10 +9,10 @@ from lun.other_trainers.counterparts import (
     elsewhere,
     idle,
     none,
+    noted,
     objective,
     rows,
     setting,
-    told,
 )
 
 _HERE = "nothing to say: it is so"
@@ -30,9 +30,9 @@ _MODEL = rows(
         "model.lora_path model.assistant_lora_path",
         none("`python -m lun.convert` merges it into the base", "x.safetensors"),
     ),
-    ("model.quantize", told(Counterpart(base=("int8",)), "the base below adapters, int8 in the place of float8")),
+    ("model.quantize", noted(Counterpart(base=("int8",)), "the base below adapters, int8 in the place of float8")),
     ("model.qtype model.qtype_te model.quantize_te model.quantize_kwargs", none("`int8` or `nf4`", "qfloat8")),
-    ("model.low_vram", told(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory")),
+    ("model.low_vram", noted(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory")),
     ("model.layer_offloading", Counterpart(base=("block-swap",))),
     (
         "model.layer_offloading_transformer_percent model.layer_offloading_text_encoder_percent",
@@ -154,7 +154,7 @@ _NETWORK = rows(
     ("network.dropout", a.DROPOUT),
     (
         "network.conv network.conv_alpha",
-        told(Counterpart(base=("locon",)), "rank and alpha of convolutions in its rule"),
+        noted(Counterpart(base=("locon",)), "rank and alpha of convolutions in its rule"),
     ),
     (
         "network.lokr_factor network.lokr_full_rank network.network_kwargs network.transformer_only network.normalize",

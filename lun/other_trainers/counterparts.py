@@ -146,7 +146,7 @@ def changed(counterpart: Counterpart, how: str) -> Counterpart:
     return replace(counterpart, kind="changed", say=how)
 
 
-def told(counterpart: Counterpart, say: str) -> Counterpart:
+def noted(counterpart: Counterpart, say: str) -> Counterpart:
     """The same with something to know besides."""
     return replace(counterpart, say=say)
 

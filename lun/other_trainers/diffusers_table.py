@@ -8,10 +8,10 @@ from lun.other_trainers.counterparts import (
     elsewhere,
     idle,
     none,
+    noted,
     objective,
     rows,
     setting,
-    told,
 )
 
 _SETS = "docs/datasets.md"
@@ -62,7 +62,7 @@ _DATA = rows(
     ("image_interpolation_mode", a.INTERPOLATION),
     ("proportion_empty_prompts", a.UNCONDITIONAL),
     ("dataloader_num_workers", a.WORKERS),
-    ("pre_compute_text_embeddings", told(a.CACHE, "texts are kept as well, where their encoder does not train")),
+    ("pre_compute_text_embeddings", noted(a.CACHE, "texts are kept as well, where their encoder does not train")),
     ("class_labels_conditioning validation_images", none("of other models than Stable Diffusion", "timesteps")),
 )
 
@@ -110,7 +110,7 @@ _OBJECTIVE = rows(
         "offset_noise",
         Counterpart(a.OFFSET.words[:0] + ("model.params.objective.params.noise.params.strength=0.1",), a.OFFSET.base),
     ),
-    ("do_edm_style_training", told(Counterpart(base=("edm",)), "of a base that was trained so")),
+    ("do_edm_style_training", noted(Counterpart(base=("edm",)), "of a base that was trained so")),
     ("input_perturbation dream_training dream_detail_preservation", none("such noise is not known", "0.1")),
     (
         "timestep_bias_strategy timestep_bias_multiplier timestep_bias_begin timestep_bias_end timestep_bias_portion",

@@ -9,10 +9,10 @@ from lun.other_trainers.counterparts import (
     elsewhere,
     idle,
     none,
+    noted,
     objective,
     rows,
     setting,
-    told,
 )
 
 _SETS = "docs/datasets.md"
@@ -23,7 +23,7 @@ _WHOLE_PIXELS = (
 )
 
 DATA_ROWS = rows(
-    ("train_data_dir", told(a.DATA, "folders `10_name` are known: `--base sd15 kohya`")),
+    ("train_data_dir", noted(a.DATA, "folders `10_name` are known: `--base sd15 kohya`")),
     ("image_dir", a.DATA),
     ("reg_data_dir", elsewhere(f"a set of `kind: class`: {_SETS}", "reg")),
     ("is_reg", elsewhere(f"a set of `kind: class`: {_SETS}")),
@@ -53,7 +53,7 @@ DATA_ROWS = rows(
     ("cache_latents cache_latents_to_disk", a.CACHE),
     (
         "cache_text_encoder_outputs cache_text_encoder_outputs_to_disk",
-        told(a.CACHE, "texts are kept as well, where their encoder does not train"),
+        noted(a.CACHE, "texts are kept as well, where their encoder does not train"),
     ),
     (
         "vae_batch_size text_encoder_batch_size skip_cache_check skip_latents_validity_check cache_info",
@@ -61,7 +61,7 @@ DATA_ROWS = rows(
     ),
     (
         "caption_extension caption_extention",
-        told(
+        noted(
             Counterpart(
                 (f"{TRAIN}.captions={{files: [{{}}]}}",),
                 example="caption2",

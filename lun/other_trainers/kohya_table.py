@@ -11,11 +11,11 @@ from lun.other_trainers.counterparts import (
     elsewhere,
     idle,
     none,
+    noted,
     objective,
     recipe_at,
     rows,
     setting,
-    told,
 )
 from lun.other_trainers.kohya_data_table import DATA_ROWS
 
@@ -109,7 +109,7 @@ _STEPS = rows(
     ("use_8bit_adam", a.EIGHT_BITS),
     ("use_lion_optimizer", Counterpart(("model.params.optimizer_config.target=pytorch_optimizer.Lion",))),
     ("fused_backward_pass", a.FUSED),
-    ("fused_optimizer_groups", told(a.FUSED, "every parameter is stepped as soon as its gradient is there")),
+    ("fused_optimizer_groups", noted(a.FUSED, "every parameter is stepped as soon as its gradient is there")),
     ("max_grad_norm", a.CLIP),
     ("gradient_accumulation_steps", a.ACCUMULATE),
     ("max_train_steps", a.STEPS),
@@ -172,7 +172,7 @@ _MACHINE = rows(
     ("gradient_checkpointing", a.CHECKPOINTING),
     (
         "cpu_offload_checkpointing lowram",
-        told(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory"),
+        noted(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory"),
     ),
     ("highvram", idle("nothing to say: nothing is cleared between steps")),
     ("blocks_to_swap", Counterpart((f"{CALLBACKS}.block_swap.params.blocks={{}}",), ("block-swap",), example="8")),

@@ -11,17 +11,17 @@ from lun.other_trainers.counterparts import (
     flag,
     idle,
     none,
+    noted,
     objective,
     rows,
     setting,
-    told,
 )
 from lun.other_trainers.onetrainer_network_table import NETWORK_ROWS
 
 _RULES = "rules over names: docs/optimizers.md"
 _DTYPES = {
     "float_32": Counterpart(("--precision", "32-true")),
-    "tfloat_32": told(Counterpart(("--precision", "32-true")), "torch's own setting says whether TF32 is used"),
+    "tfloat_32": noted(Counterpart(("--precision", "32-true")), "torch's own setting says whether TF32 is used"),
     "float_16": Counterpart(base=("fp16",)),
     "bfloat_16": Counterpart(base=("bf16",)),
 }
@@ -205,8 +205,8 @@ _MACHINE = rows(
             choices={
                 **dict.fromkeys(("float_32", "float_16", "none"), idle("nothing to say: weights that train are fp32")),
                 "bfloat_16": a.HALF,
-                "nfloat_4": told(Counterpart(base=("nf4",)), "the base below adapters"),
-                **dict.fromkeys(("int_8", "w8a8int"), told(Counterpart(base=("int8",)), "the base below adapters")),
+                "nfloat_4": noted(Counterpart(base=("nf4",)), "the base below adapters"),
+                **dict.fromkeys(("int_8", "w8a8int"), noted(Counterpart(base=("int8",)), "the base below adapters")),
             },
         ),
     ),
@@ -223,7 +223,7 @@ _MACHINE = rows(
     ),
     (
         "unet.offload_fraction transformer.offload_fraction layer_offload_fraction",
-        told(Counterpart(base=("block-swap",)), "how many blocks: `lightning.callbacks.block_swap.params.blocks`"),
+        noted(Counterpart(base=("block-swap",)), "how many blocks: `lightning.callbacks.block_swap.params.blocks`"),
     ),
     (
         "unet.activation_offloading transformer.activation_offloading text_encoder.activation_offloading"

@@ -12,10 +12,10 @@ from lun.other_trainers.counterparts import (
     elsewhere,
     idle,
     none,
+    noted,
     objective,
     rows,
     setting,
-    told,
 )
 
 _LAWS = "a law of timesteps: `LogitNormal`, `Mode`, `Shifted`, `Range` of ldm.diffusion.timesteps"
@@ -219,7 +219,7 @@ _MACHINE = rows(
     ("gradient_checkpointing_interval", none("`activation_memory_budget` of `--base sd15 compile`", "2")),
     (
         "offload_during_startup enable_model_cpu_offload enable_group_offload",
-        told(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory"),
+        noted(Counterpart(base=("offload-frozen",)), "frozen parts lie in main memory"),
     ),
     (
         "attention_mechanism sageattention_usage fused_qkv_projections enable_xformers_memory_efficient_attention"
@@ -228,7 +228,7 @@ _MACHINE = rows(
     ),
     ("allow_tf32 disable_tf32", a.TF32),
     ("num_processes num_machines", Counterpart(("--devices", "{}"), example="2")),
-    ("dynamo_backend training_dynamo_backend", told(a.COMPILE, "torch's own, inductor")),
+    ("dynamo_backend training_dynamo_backend", noted(a.COMPILE, "torch's own, inductor")),
     ("local_rank accelerate_extra_args", idle("nothing to say: the launcher is heard")),
     ("use_ema", a.AVERAGE),
     ("ema_decay", setting("model.params.ema_decay", "0.999")),

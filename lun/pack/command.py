@@ -59,7 +59,7 @@ def _pack(asked: argparse.Namespace) -> int:
     console.configure(None)
     admit_user_code(asked.allow)
     if asked.index_only:
-        return _told(_indexed(asked), asked.folder)
+        return _report(_indexed(asked), asked.folder)
     if asked.output is None:
         raise Fault("CLI03", "nothing says where the set goes", where="-o", fix="-o DIR")
     recipe = recipe_of(asked, COMMAND, "pack")
@@ -67,10 +67,10 @@ def _pack(asked: argparse.Namespace) -> int:
     from lun.data.packs.packing import PackSettings
 
     settings = PackSettings(int(asked.shard_mb * (1 << 20)), asked.order, asked.max_side)
-    return _told(_packed(recipe, settings, asked), asked.output)
+    return _report(_packed(recipe, settings, asked), asked.output)
 
 
-def _told(facts: SetFacts, out: str) -> int:
+def _report(facts: SetFacts, out: str) -> int:
     log.info("packed   %s samples in %s shards: %s", f"{facts.samples:,}", f"{facts.shards:,}", out)
     log.info("train    target: lun.data.packed.PackedSet, params: {data_root: %s}", quoted(out))
     return 0

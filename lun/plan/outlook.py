@@ -75,9 +75,9 @@ def outlook(session: Session, parts: list[PartSize]) -> Iterator[tuple[str, str]
 
 def describe_samples(prompts: list[str], every: int) -> str:
     """`every 225 steps: dog face, white background · cat face, red background · 22 more`."""
-    told = [prompt if len(prompt) <= LONGEST else f"{prompt[: LONGEST - 1]}…" for prompt in prompts[:SHOWN]]
-    told += [f"{len(prompts) - SHOWN} more"] if len(prompts) > SHOWN else []
-    return f"every {every:,} steps: {' · '.join(told) if told else 'captions of the pictures at hand'}"
+    shown = [prompt if len(prompt) <= LONGEST else f"{prompt[: LONGEST - 1]}…" for prompt in prompts[:SHOWN]]
+    shown += [f"{len(prompts) - SHOWN} more"] if len(prompts) > SHOWN else []
+    return f"every {every:,} steps: {' · '.join(shown) if shown else 'captions of the pictures at hand'}"
 
 
 def require_places(session: Session) -> None:

@@ -143,8 +143,8 @@ def describe_groups(groups: Sequence[Group], learning_rate: float | None) -> lis
     """`unet          859.52 M in 686 tensors at 1.0e-05` for each group of the optimizer, aligned."""
     names = [", ".join(dict.fromkeys(name.partition(".")[0] for name in group.names)) for group in groups]
     width = max(map(len, names), default=0)
-    told = (group.described(learning_rate) for group in groups)
-    return [f"{name:<{width}}  {line}" if name else line for name, line in zip(names, told, strict=True)]
+    described = (group.described(learning_rate) for group in groups)
+    return [f"{name:<{width}}  {line}" if name else line for name, line in zip(names, described, strict=True)]
 
 
 def describe_device(trainer: Mapping[str, Any], amounts: Amounts | None) -> str:

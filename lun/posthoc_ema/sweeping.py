@@ -159,13 +159,13 @@ def _write_tables(
     replace_text(table, text.getvalue())
     best = _best(metric, {name: numbers[metric] for name, numbers in found.items()})
     whole = [row | {"numbers": dict(found[row["average"]])} for row in rows]
-    told = {"metric": metric, "best": best, "averages": whole}
-    replace_text(document, json.dumps(told, indent=1) + "\n")
+    content = {"metric": metric, "best": best, "averages": whole}
+    replace_text(document, json.dumps(content, indent=1) + "\n")
     return best
 
 
 def _rows(metric: str, found: Mapping[str, Mapping[str, float]], fits: Mapping[str, Fit]) -> Iterator[dict[str, Any]]:
     for name, numbers in found.items():
         errors = {"profile_error": fits[name].profile_error, "weight_error": fits[name].weight_error}
-        told = {key: float(f"{error:.6g}") for key, error in errors.items()}
-        yield {"average": name, "value": float(f"{numbers[metric]:.8g}"), **told}
+        rounded = {key: float(f"{error:.6g}") for key, error in errors.items()}
+        yield {"average": name, "value": float(f"{numbers[metric]:.8g}"), **rounded}

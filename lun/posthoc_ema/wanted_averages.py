@@ -49,12 +49,12 @@ def _weightings(file: Path, allow: Sequence[str]) -> dict[str, Weighting]:
     """The weightings of a YAML file by name. Raises `Fault` CFG03 for a file that names none."""
     admit_user_code(allow)
     try:
-        told: Any = parse_yaml(file.read_text("utf-8"))
+        document: Any = parse_yaml(file.read_text("utf-8"))
     except OSError as error:
         raise Fault("CFG01", f"cannot read {file}", where=WHERE, why=error.strerror or str(error)) from error
     except ValueError as error:
         raise Fault("CFG02", f"{file} is no YAML", where=WHERE, why=str(error).splitlines()[0]) from error
-    named = told if isinstance(told, Mapping) else {}
+    named = document if isinstance(document, Mapping) else {}
     odd = [
         name for name, one in named.items() if not isinstance(one, Mapping) or "target" not in one or _is_taken(name)
     ]

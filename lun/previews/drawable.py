@@ -10,7 +10,7 @@ from ldm.errors import Fault
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.models.diffusion.picture_size import Sides, pixels_per_latent
 from ldm.models.diffusion.preview import Sampling
-from ldm.modules.encoders.captions import Caption, most_told
+from ldm.modules.encoders.captions import Caption, most_captions
 from lun.previews.prompt_grammar import REFINED, Prompt
 from lun.previews.prompts import how_of
 
@@ -54,8 +54,8 @@ def written_at(where: str) -> Iterator[None]:
 
 def require_drawable(model: DDPM, caption: Caption, how: Sampling) -> None:
     """Raise `Fault` CFG08 for texts of encoders that the model lacks, CFG03 for impossible steps and schedulers."""
-    encoders = model.conditioner.told if isinstance(model, LatentDiffusion) else 1
-    if (most := most_told([caption])) > encoders:
+    encoders = model.conditioner.text_encoder_count if isinstance(model, LatentDiffusion) else 1
+    if (most := most_captions([caption])) > encoders:
         what = f"prompt_{most} of {caption[0]!r} has no effect: the model has {encoders} of text encoders"
         raise Fault("CFG08", what, where="--prompts", fix="leave it out")
     solver_for(model.objective.path, model.objective.prediction, how.scheduler, how.steps)

@@ -72,7 +72,7 @@ def probe(session: Session) -> int:
     if isinstance(found, int):
         log.info("stopped  before all was measured; nothing of it stays")
         return found
-    for line in told(found, session, free):
+    for line in report_lines(found, session, free):
         log.info("%s", line)
     return 0
 
@@ -173,7 +173,7 @@ def _quietly() -> Iterator[None]:
         logging.disable(before)
 
 
-def told(found: Rehearsed, session: Session, free: int) -> Iterator[str]:
+def report_lines(found: Rehearsed, session: Session, free: int) -> Iterator[str]:
     """The lines that say what was measured, and what it means for the run."""
     readings, steps = found.readings, session.run.length.max_steps
     batch = f", a batch of validation {readings.validation[0]:.2g} s" if readings.validation else ""

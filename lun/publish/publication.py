@@ -16,7 +16,7 @@ from ldm.shell import quoted
 EXPORTS = "exports"
 KIND = "modelspec.architecture"
 SAFE = ".safetensors"
-TELLING = {
+REVEALING = {
     "ss_tag_frequency": "the tags of the pictures and how often each occurs",
     "modelspec.thumbnail": "a small sample",
     "lun.run": "the name of the run",
@@ -72,9 +72,11 @@ class Publication:
             yield f"no card lies beside {self.source}: the hub will show an empty page (an export of a run writes one)"
         if self.lacks_a_licence:
             yield f"the licence waits to be filled in, at the top of {self.card}"
-        told = {key for file in self.files.values() if file.suffix == SAFE for key in _metadata(file) if key in TELLING}
-        if told:
-            yield f"the weights' metadata tell {', '.join(TELLING[key] for key in sorted(told))}"
+        found = {
+            key for file in self.files.values() if file.suffix == SAFE for key in _metadata(file) if key in REVEALING
+        }
+        if found:
+            yield f"the weights' metadata tell {', '.join(REVEALING[key] for key in sorted(found))}"
 
 
 def _newest_export(run: Path) -> tuple[Path, list[Path]]:
@@ -116,8 +118,8 @@ def _beside(file: Path) -> Iterator[Path]:
 
 
 def _metadata(file: Path) -> dict[str, str]:
-    told = safetensors_header(file).get(METADATA)
-    return told if isinstance(told, dict) else {}
+    metadata = safetensors_header(file).get(METADATA)
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _unsafe(path: Path) -> Fault:

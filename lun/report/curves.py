@@ -76,7 +76,7 @@ def read_curves(run: Path) -> Curves:
     going = list(_not_undone(lines))
     by_name, more = _curves(going)
     undone = len(lines) - len(going)
-    told = {
+    remarks = {
         f"the first {skipped:,} bytes of {FILE}": skipped,
         f"{broken:,} broken line{'s' * (broken != 1)} of {FILE}": broken,
         f"{len(kept):,} of {of_all:,} lines of {FILE} are drawn, evenly chosen": len(kept) < of_all,
@@ -90,7 +90,7 @@ def read_curves(run: Path) -> Curves:
         newest.step if newest else None,
         newest.time if newest else None,
         _pace(going[-RECENT:]),
-        [words for words, so in told.items() if so],
+        [words for words, so in remarks.items() if so],
     )
 
 

@@ -112,10 +112,10 @@ def _data(settings: Mapping[str, Any], state: RunState) -> str:
     roots = [f"{name}{_map(one.get('params')).get('data_root', one.get('target', ''))}" for name, one in recipes if one]
     data = state.record.data if state.record else {}
     n, batch = data.get("n"), data.get("global_batch")
-    told = [f"{n:,} examples" if isinstance(n, int) else "", f"{batch:,} a step" if isinstance(batch, int) else ""]
+    parts = [f"{n:,} examples" if isinstance(n, int) else "", f"{batch:,} a step" if isinstance(batch, int) else ""]
     if isinstance(n, int) and isinstance(batch, int) and n:
-        told.append(f"{state.step * batch / n:.1f} epochs so far")
-    return "; ".join(text for text in [", ".join(roots), *told] if text)
+        parts.append(f"{state.step * batch / n:.1f} epochs so far")
+    return "; ".join(text for text in [", ".join(roots), *parts] if text)
 
 
 def _json(path: Path) -> Any:

@@ -18,7 +18,7 @@ from ldm.util import Recipe, instantiate_from_config
 from lun.callbacks.block_swap import require_uncompiled
 from lun.callbacks.compiled_blocks import CompiledBlocks
 from lun.callbacks.fused_backward import FusedBackward
-from lun.cli.user_code import tell_unused
+from lun.cli.user_code import warn_of_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
 from lun.data.cache.latents.ways import require_effect, require_variants
@@ -77,7 +77,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
             if isinstance(callback, FusedBackward | CompiledBlocks):
                 faults.collect(partial(callback.require_whole_steps, execution, model, callbacks or []))
     faults.raise_all()
-    tell_unused(config)
+    warn_of_unused(config)
     assert execution is not None and callbacks is not None and data is not None and model is not None
     return RunParts(execution, callbacks, data, model)
 
@@ -127,8 +127,8 @@ def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
 
 def _require_variants(variants: int, recipes: Sequence[Recipe]) -> None:
     """Raise `Fault` CFG08 for a cache that does not suit its sets, as far as their params tell."""
-    told = [(admitted(one["target"]), one.get("params") or {}) for one in recipes]
-    varied = [kind.varies(params) if hasattr(kind, "varies") else None for kind, params in told]
+    kinds = [(admitted(one["target"]), one.get("params") or {}) for one in recipes]
+    varied = [kind.varies(params) if hasattr(kind, "varies") else None for kind, params in kinds]
     require_variants(variants, any(varied))
     if None not in varied:  # a set of one's own tells when it is built
         require_effect(variants, [bool(one) for one in varied])

@@ -69,11 +69,13 @@ def _changed_sets(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str
         before, after = stored[name], now[name]
         differing = {key: label for key, label in _OF_ONE_SET.items() if before[key] != after[key]}
         if differing:
-            changes[f"{DATA}:{name}"] = [_told(name, key, before, after, label) for key, label in differing.items()]
+            changes[f"{DATA}:{name}"] = [
+                _described(name, key, before, after, label) for key, label in differing.items()
+            ]
     return changes
 
 
-def _told(name: str, key: str, before: Mapping[str, Any], after: Mapping[str, Any], label: str) -> str:
+def _described(name: str, key: str, before: Mapping[str, Any], after: Mapping[str, Any], label: str) -> str:
     if key == "fingerprint":
         return f"set {name}: files: other paths, sizes or repeats than before"
     return f"set {name}: {label}: {before[key]} -> {after[key]}"

@@ -51,14 +51,14 @@ class FitOutcome:
             code = self.stops.exit_code or (left.code if isinstance(left.code, int) else OUR_FAULT)
             self._close("stopped", code)
             if self.stops.gave_up:
-                self._tell(code, time.monotonic() - began)
+                self._log_end(code, time.monotonic() - began)
             self._ask_back()
             return code
         finally:
             self.stops.give_back()
         code = self.stops.exit_code
         self._close("stopped" if code else "done", code)
-        self._tell(code, time.monotonic() - began)
+        self._log_end(code, time.monotonic() - began)
         if code:
             self._ask_back()
         return code
@@ -108,7 +108,7 @@ class FitOutcome:
         renew(self.run.path, writing=True)
         close_loggers(self.trainer.loggers, code)
 
-    def _tell(self, code: int, seconds: float) -> None:
+    def _log_end(self, code: int, seconds: float) -> None:
         took = str(timedelta(seconds=round(seconds)))
         if summary := console.warning_summary():
             log.info("%s", summary)

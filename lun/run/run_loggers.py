@@ -36,7 +36,7 @@ def _build_logger(recipe: Recipe, run: Path) -> Logger:
     return logger
 
 
-def tell_settings(loggers: list[Logger], config: Mapping[str, Any]) -> None:
+def log_settings(loggers: list[Logger], config: Mapping[str, Any]) -> None:
     """Tell each logger the settings of the run, with which it begins.
 
     TensorBoard is told none: its page of them would show a metric that there is not, and the run directory has them.

@@ -42,7 +42,7 @@ from lun.run.length import settle_length
 from lun.run.lightning_trainer import build_trainer, require_device
 from lun.run.outcome import FitOutcome
 from lun.run.resolved import ResolvedRun, resolve, window_of
-from lun.run.run_loggers import build_loggers, tell_settings
+from lun.run.run_loggers import build_loggers, log_settings
 from lun.run.settings import Settings, as_yaml
 from lun.run.threads import asked_threads, say_if_crowded, settle_threads
 from lun.run_dir.config_changes import changed_settings, stored_settings
@@ -187,7 +187,7 @@ class Session:
             say_if_crowded()
         if trainer.is_global_zero:
             self.write_down(run, started)
-            tell_settings(trainer.loggers, self.settings.config)
+            log_settings(trainer.loggers, self.settings.config)
         collect_from_here()
         return FitOutcome(run, started, stops, self.model, trainer, self.run.window).of(
             lambda: trainer.fit(

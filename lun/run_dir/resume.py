@@ -73,7 +73,7 @@ def find_checkpoint(target: str | None, logdir: Path = Path("logs")) -> Resume:
     chosen = _newest_whole(run, candidates, damaged)
     if chosen is None:
         raise _no_checkpoint(run, damaged)
-    _tell_abandoned(run, chosen, candidates)
+    _log_abandoned(run, chosen, candidates)
     return _resume(run, chosen, candidates)
 
 
@@ -162,7 +162,7 @@ def _by_preference(run: RunDirectory, candidates: list[Candidate]) -> Iterator[C
         yield from (entry for entry in candidates if entry.path.relative_to(run.path).as_posix() in sources)
 
 
-def _tell_abandoned(run: RunDirectory, chosen: Candidate, candidates: list[Candidate]) -> None:
+def _log_abandoned(run: RunDirectory, chosen: Candidate, candidates: list[Candidate]) -> None:
     """Name the files that no longer lead anywhere: later steps of earlier attempts."""
     abandoned = [entry for entry in candidates if entry.attempt < chosen.attempt and entry.step > chosen.step]
     if abandoned:

@@ -41,7 +41,7 @@ def apply_embeddings(model: DDPM, embeddings: Sequence[AppliedEmbedding]) -> tup
     tables = token_tables(model.trainable_networks()) if embeddings else []
     if embeddings and not tables:
         raise Fault("MOD03", "the model reads no captions to which words could be added", where=WHERE)
-    told = []
+    names = []
     for number, embedding in enumerate(embeddings):
         file = read_embedding(embedding.path)
         rows = file.for_tables({table.encoder: table.width for table in tables}, str(embedding.path))
@@ -50,5 +50,5 @@ def apply_embeddings(model: DDPM, embeddings: Sequence[AppliedEmbedding]) -> tup
             vectors = rows[table.encoder].to(table.table.weight.device)
             table.add(f"embedding-{number}", AddedVectors(word, vectors), f"{WHERE} {embedding.path}=WORD")
         log.info("embedding %s is %s, vectors %d", word, embedding.path.name, len(next(iter(rows.values()))))
-        told.append(f"{embedding.path.name}={word}")
-    return tuple(told)
+        names.append(f"{embedding.path.name}={word}")
+    return tuple(names)

@@ -55,10 +55,10 @@ def _start(words: list[str], launch: Launch) -> int:
     if asked.slurm:
         return _write_script(folder, trials, asked, rest)
     if asked.table:
-        return _tell(folder, trials, asked)
+        return _report(folder, trials, asked)
     with writing_into(folder.path, "-o"):
         stopped = run_trials(folder, trials, launch, asked.again, lambda: _note(folder, trials, asked))
-        code = _tell(folder, trials, asked)
+        code = _report(folder, trials, asked)
     return code if stopped is None else stopped
 
 
@@ -76,7 +76,7 @@ def _search(asked: argparse.Namespace, rest: Sequence[str], launch: Launch) -> i
     with nullcontext() if asked.table else writing_into(folder.path, "-o"):
         search = Search(folder.path, space, asked.metric, asked.maximize, only_read=asked.table)
         stopped = None if asked.table else run_search(folder, search, asked.trials, launch, value)
-        code = _tell(folder, search.trials(), asked)
+        code = _report(folder, search.trials(), asked)
     return code if stopped is None else stopped
 
 
@@ -118,7 +118,7 @@ def _note(folder: SweepFolder, trials: Sequence[Trial], asked: argparse.Namespac
     write_results(folder, results(folder, trials, asked.metric, asked.maximize), asked.metric)
 
 
-def _tell(folder: SweepFolder, trials: Sequence[Trial], asked: argparse.Namespace) -> int:
+def _report(folder: SweepFolder, trials: Sequence[Trial], asked: argparse.Namespace) -> int:
     """Print the table; the exit code of the first trial that did not end well, 0 for none that ended otherwise.
 
     Raises `Fault` CLI03 for a metric that no run has logged.

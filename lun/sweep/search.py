@@ -63,7 +63,7 @@ class Search:
         return list(dict.fromkeys(drawn))
 
     @property
-    def told(self) -> int:
+    def ended(self) -> int:
         """How many trials have ended."""
         return sum(one.state.is_finished() for one in self._study.trials if self._is_whole(one))
 
@@ -80,7 +80,7 @@ class Search:
         drawn = self._study.ask({axis.key: _distribution(axis) for axis in self.space.axes})
         return drawn.number, self._trial(drawn.params)
 
-    def tell(self, number: int, value: float | None) -> None:
+    def record(self, number: int, value: float | None) -> None:
         """What came of a trial: a value of the metric, None where it failed."""
         import optuna
 
@@ -101,13 +101,13 @@ def run_search(
 ) -> int | None:
     """Run trials until `count` have ended; the exit code of one that was asked to stop, which the next search resumes.
 
-    value   of the metric, of a trial that ended well; what it raises ends the search and leaves the trial untold
+    value   of the metric, of a trial that ended well; what it raises ends the search and leaves the trial unrecorded
     """
-    while (told := search.told) < count:
+    while (ended := search.ended) < count:
         number, trial = search.draw()
-        if (code := advance(folder, trial, launch, f"{told + 1} of {count}")) in STOPPED:
+        if (code := advance(folder, trial, launch, f"{ended + 1} of {count}")) in STOPPED:
             return code
-        search.tell(number, value(trial) if folder.exit_code(trial) == 0 else None)
+        search.record(number, value(trial) if folder.exit_code(trial) == 0 else None)
     return None
 
 

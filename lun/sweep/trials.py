@@ -172,8 +172,8 @@ def _checked(words: Sequence[str], where: str, ranges: bool = False) -> Argument
     if asked.time_limit is not None:
         why = "a run that its limit stops would stop all that follow"
         raise Fault("CLI03", "--time-limit is of one run", where=where or "--time-limit", why=why, fix="leave it out")
-    if told := next((name for name in INFORMATION if getattr(asked, name)), None):
-        what = f"--{told.replace('_', '-')} trains nothing"
+    if information := next((name for name in INFORMATION if getattr(asked, name)), None):
+        what = f"--{information.replace('_', '-')} trains nothing"
         raise Fault("CLI03", what, where=where or NAME, fix="leave it out, or give it to main.py")
     _refuse_ranges(asked.overrides, where, whole_too=not ranges)
     return asked

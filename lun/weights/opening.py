@@ -70,7 +70,7 @@ def _of_file(file: Path, run: RunDirectory | None, ema: bool | None, trust_pickl
         why = "what they were trained on lies elsewhere"
         raise Fault("MOD03", f"{file} holds adapters and no whole model", why=why, fix=MERGE)
     choice = choose_weights(content.state, ema, str(file))
-    _tell_choice(choice, holds_average(content.state))
+    _log_choice(choice, holds_average(content.state))
     state = compvis_names(choice.state, str(file))
     unet = unet_of(state)
     of_run = _facts_of_run(run) if run else None  # first: the run's own code may register the family of its network
@@ -122,7 +122,7 @@ def _facts_of_run(run: RunDirectory) -> Facts | None:
         return None
 
 
-def _tell_choice(choice: ChosenWeights, there_were_two: bool) -> None:
+def _log_choice(choice: ChosenWeights, there_were_two: bool) -> None:
     others = len(choice.state) - choice.averaged
     if not choice.averaged:
         known = (

@@ -58,7 +58,7 @@ class AdapterExport:
         """The files that `write` makes: OUT, and where there are several things, OUT-NAME for each embedding."""
         return [*([out] if self.adapters else []), *(self._path(out, embedding) for embedding in self.embeddings)]
 
-    def told(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """What the run says of itself, with ModelSpec's name of what is written first."""
         kind = "lora" if self.adapters else "textual-inversion"
         return {**self.run, **({"modelspec.architecture": f"{self.architecture}/{kind}"} if self.architecture else {})}

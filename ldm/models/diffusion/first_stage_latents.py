@@ -52,8 +52,8 @@ def require_same_latents(source: ComponentFiles, given: str, scale: Tensor, shif
 
 
 def _channels(source: ComponentFiles) -> int | None:
-    if (told := source.config.get("latent_channels")) is not None:
-        return int(told)
+    if (channels := source.config.get("latent_channels")) is not None:
+        return int(channels)
     first: Mapping[str, Any] = part_of(source.outline(), FIRST_STAGE)
     return int(first[CONV_IN].shape[1]) if CONV_IN in first else None
 

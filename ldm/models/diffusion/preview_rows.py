@@ -182,11 +182,11 @@ class Scene:
             cast(Any, self.model), dict(self.few), lambda draws, height, width: F.interpolate(1 - kept, (height, width))
         )
 
-        def telling(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
+        def with_surroundings(x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
             inpainted = cond._replace(concat=around.repeat(len(x_t) // len(around), 1, 1, 1))
             return network(x_t, t, inpainted)
 
-        return telling
+        return with_surroundings
 
     def noisy(self, t: float, purpose: str) -> Tensor:
         """x_t of x_0 at one level, with noise of its own: (b, c, h, w)."""

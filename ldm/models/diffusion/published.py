@@ -73,7 +73,7 @@ def _require_whole(model: Model) -> Family:
     """
     missing = [name for name, there in (("UNet", model.unet), ("VAE", model.first_stage)) if not there]
     apart = model.family is not None and any(encoder.setting for encoder in model.family.encoders)
-    missing += [] if model.is_told_captions or apart else ["text encoder"]
+    missing += [] if model.has_text_encoders or apart else ["text encoder"]
     if not missing and model.family is not None:
         return model.family
     foreign = model.foreign_text_encoder
@@ -107,8 +107,8 @@ def _require_encoders(model: Model, family: Family, without: Sequence[str]) -> N
     The index of a pipeline's folder says itself which ones it goes without.
     """
     index = Path(model.source) / INDEX
-    told = read_json(index) if index.is_file() else {}
-    null = {encoder.folder for encoder in family.encoders if told.get(encoder.folder) == [None, None]}
+    listed = read_json(index) if index.is_file() else {}
+    null = {encoder.folder for encoder in family.encoders if listed.get(encoder.folder) == [None, None]}
     there = {encoder.folder for encoder in model.encoders}
     lacking = [e for e in family.encoders if e.setting and e.setting not in without and e.folder not in there | null]
     if not lacking:

@@ -30,10 +30,10 @@ def captions_of(batch: Mapping[str, Any], key: str = "caption") -> list[Caption]
 
 def of_encoder(captions: Sequence[Caption], place: int) -> list[str]:
     """What the text encoder at `place`, from 0 on, is told."""
-    told = [(caption,) if isinstance(caption, str) else caption for caption in captions]
-    return [texts[place] if place < len(texts) else texts[0] for texts in told]
+    each = [(caption,) if isinstance(caption, str) else caption for caption in captions]
+    return [texts[place] if place < len(texts) else texts[0] for texts in each]
 
 
-def most_told(captions: Sequence[Caption]) -> int:
+def most_captions(captions: Sequence[Caption]) -> int:
     """How many text encoders the captions are meant for, at least 1."""
     return max((1 if isinstance(caption, str) else len(caption) for caption in captions), default=1)

@@ -101,10 +101,10 @@ class LengthReport:
         self.lengths += [length for length in lengths if length]
         if len(self.lengths) >= self.enough:
             self.done = True
-            self._tell()
+            self._warn_if_cut()
             self.lengths = []
 
-    def _tell(self) -> None:
+    def _warn_if_cut(self) -> None:
         cut = sum(length > self.limit for length in self.lengths)
         if not cut:
             return

@@ -10,7 +10,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.draws import BatchDraws
 from ldm.errors import Fault
 from ldm.modules.encoders.captions import Caption as Caption
-from ldm.modules.encoders.captions import captions_of, most_told
+from ldm.modules.encoders.captions import captions_of, most_captions
 from ldm.transfers import to_device
 
 EMPTY = ""
@@ -35,7 +35,8 @@ class Conditioner:
     """Embeds captions; in training it drops whole ones, for classifier-free guidance.
 
     embedder  list of captions to `Conditioning`; of `SDXLConditioner` also `unconditional`, what stands for a caption
-              that is dropped, `tells_sizes`, and `told`, how many text encoders it has that may be told different ones
+              that is dropped, `takes_sizes`, whether the network embeds them, and `text_encoder_count`, how many
+              may be given captions of their own
     key       key of the captions in a batch; `{key}_2` and `{key}_3` are those of the second and third encoder
     ucg_rate  share of captions to drop, in [0, 1] (Ho and Salimans 2022, arXiv 2207.12598)
     encoder_ucg_rate  {encoder, as `embedder.shares()` names them: share of captions to keep from it alone}, each by a
@@ -58,8 +59,8 @@ class Conditioner:
         self.ucg_rate = ucg_rate
         # Read here, since a cache may take the embedder's place.
         self.drops_to_zeros = getattr(embedder, "unconditional", "empty caption") == "zeros"
-        self.tells_sizes = bool(getattr(embedder, "tells_sizes", False))
-        self.told = int(getattr(embedder, "told", 1))
+        self.takes_sizes = bool(getattr(embedder, "takes_sizes", False))
+        self.text_encoder_count = int(getattr(embedder, "text_encoder_count", 1))
 
     def __call__(self, batch: Mapping[str, Any], draws: BatchDraws | None, pixels: Pixels) -> Conditioning:
         """The conditioning for a batch of pictures of (h, w) `pixels`.
@@ -98,8 +99,8 @@ class Conditioner:
         return self._sized(self._embedded(captions, dropped), sizes)
 
     def _embedded(self, captions: Sequence[Caption], dropped: Sequence[bool]) -> Conditioning:
-        if (most := most_told(captions)) > self.told:
-            what = f"captions for {most} text encoders have no effect: the model has {self.told}"
+        if (most := most_captions(captions)) > self.text_encoder_count:
+            what = f"captions for {most} text encoders have no effect: the model has {self.text_encoder_count}"
             raise Fault("CFG08", what, where=f"{self.key}_{most}", fix="leave it out, or train a model that has them")
         cond = self.embedder([EMPTY if drop else caption for caption, drop in zip(captions, dropped, strict=True)])
         if not (self.drops_to_zeros and any(dropped)):
@@ -120,7 +121,7 @@ class Conditioner:
 
     def _sized(self, cond: Conditioning, sizes: Tensor) -> Conditioning:
         """`cond` with sizes (b, 6), height before width, where the network embeds any; always in float32."""
-        if not self.tells_sizes or cond.context is None:
+        if not self.takes_sizes or cond.context is None:
             return cond
         return cond._replace(sizes=to_device(sizes.float(), cond.context.device))
 

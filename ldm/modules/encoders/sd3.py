@@ -76,7 +76,7 @@ class SD3Conditioner(nn.Module):
     """
 
     disk_prefix = "text_encoders."
-    told = len(ENCODERS)
+    text_encoder_count = len(ENCODERS)
     encoder_places = ENCODER_PLACES
     library_modules = tuple(f"{name}.transformer" for name in ENCODERS.values())
 
@@ -122,7 +122,8 @@ class SD3Conditioner(nn.Module):
 
     def forward(self, captions: list[Caption]) -> Conditioning:
         """context (b, tokens of the CLIPs + t5_length, context_dim); pooled (b, both widths)."""
-        clips, words = (self.clip_l, self.clip_g), [of_encoder(captions, place) for place in range(self.told)]
+        clips = (self.clip_l, self.clip_g)
+        words = [of_encoder(captions, place) for place in range(self.text_encoder_count)]
         both = [self._of_clip(encoder, place, words[place]) for place, encoder in enumerate(clips)]
         states = torch.cat([states for states, _ in both], dim=-1)
         pooled = torch.cat([vector for _, vector in both], dim=-1)

@@ -39,8 +39,8 @@ class SDXLConditioner(nn.Module):
 
     disk_prefix = CONDITIONER
     joins_tensors = True
-    tells_sizes = True
-    told = 2
+    takes_sizes = True
+    text_encoder_count = 2
     library_modules = ("embedders.0.transformer", "embedders.1.transformer")
 
     def __init__(

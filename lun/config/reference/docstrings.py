@@ -25,15 +25,15 @@ def about(target: Any) -> str:
     return (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def told(target: Any) -> dict[str, str]:
+def descriptions(target: Any) -> dict[str, str]:
     """{key: what is said of it} by a class or function, by its bases and by what it hands keys on to."""
-    return dict(_told(target))
+    return dict(_descriptions(target))
 
 
-def told_of_fields(shape: Any) -> dict[str, str]:
+def descriptions_of_fields(shape: Any) -> dict[str, str]:
     """{key: the text below it} of a TypedDict, and of those that it derives from."""
     elsewhere = _SEE.search(inspect.getdoc(shape) or "")
-    said = told(target_at(f"{shape.__module__}.{elsewhere[1]}")) if elsewhere else {}
+    said = descriptions(target_at(f"{shape.__module__}.{elsewhere[1]}")) if elsewhere else {}
     for one in (*getattr(shape, "__orig_bases__", ()), shape):
         text = module_text(getattr(one, "__module__", ""))
         statement = text.names.get(one.__name__) if text else None
@@ -75,11 +75,11 @@ def first_sentences(text: str) -> Iterator[tuple[str, str]]:
             return
 
 
-def _told(target: Any) -> Iterator[tuple[str, str]]:
+def _descriptions(target: Any) -> Iterator[tuple[str, str]]:
     handed = getattr(target, "accepts", "")
     above = [target_at(handed)] if isinstance(handed, str) and handed else []
     for base in (*above, *getattr(target, "__bases__", ())):
-        yield from _told(base)
+        yield from _descriptions(base)
     if f"{getattr(target, '__module__', '')}.".startswith(OURS):
         yield from entries(inspect.getdoc(target) or "")
         return

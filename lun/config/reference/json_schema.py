@@ -16,7 +16,7 @@ from typing import Any
 from ldm.admission import DRAWER, PROJECT
 from lun.config.check import SCALE_LR
 from lun.config.compat.import_paths import DROPPED, MOVED, REPLACED
-from lun.config.reference.docstrings import about, told
+from lun.config.reference.docstrings import about, descriptions
 from lun.config.reference.nameable import NameablePart, parts
 from lun.config.reference.schema_types import A_REFERENCE, ANYTHING, OF_ITS_TARGET, Json, SchemaTypes
 from lun.config.sections import DEEPSPEED, ELSEWHERE, TRAINER
@@ -24,7 +24,7 @@ from lun.config.signature import Parameter, accepted_by, target_at
 from lun.config.slots import ANY, CALLBACK, DATA, LOGGER, MODEL, Slot
 from lun.config.trainer_values import IDLE, TYPES
 
-TOLD = {
+DESCRIBED = {
     "base_learning_rate": (float | None, "learning rate; `scale_lr` says whether it grows with the pictures of a step"),
     "scale_lr": (SCALE_LR, "how the learning rate grows with the pictures of a step: none, linear, sqrt"),
 }
@@ -126,7 +126,7 @@ class _Schema:
 
     def trainer(self) -> Json:
         target = target_at(TRAINER)
-        said, taken = told(target), accepted_by(target).parameters
+        said, taken = descriptions(target), accepted_by(target).parameters
         known = {name: _as_here(name, one) for name, one in taken.items() if name not in ELSEWHERE}
         properties = self.types.properties(known, said)
         for name in properties.keys() & IDLE.keys():
@@ -137,7 +137,7 @@ class _Schema:
         return _map(properties, "arguments of lightning.Trainer", ("object", "null"))
 
     def properties(self, target: Any) -> Json:
-        return self.types.properties(accepted_by(target).parameters, told(target))
+        return self.types.properties(accepted_by(target).parameters, descriptions(target))
 
     def params(self, part: NameablePart) -> Json:
         accepted = accepted_by(part.target)
@@ -164,7 +164,11 @@ class _Schema:
         keys: dict[str, Json] = {
             "target": {"$ref": "#/$defs/an-import-path", "examples": offered},
             "params": {},
-            **{key: {**self.types.of(TOLD[key][0]), "description": TOLD[key][1]} for key in slot.beside if key in TOLD},
+            **{
+                key: {**self.types.of(DESCRIBED[key][0]), "description": DESCRIBED[key][1]}
+                for key in slot.beside
+                if key in DESCRIBED
+            },
         }
         if "dataloader_params" in slot.beside:
             keys["dataloader_params"] = self.loader()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from ldm.util import Recipe
-from lun.config.reference.docstrings import about, told, told_of_fields
+from lun.config.reference.docstrings import about, descriptions, descriptions_of_fields
 from lun.config.schema import MAPS, SEQUENCES, alternatives, is_built, is_of_fixed_length
 from lun.config.signature import Parameter
 from lun.config.slots import ANY, DATASET, DATASETS, SCHEDULE, Slot, slot_of_annotation, slot_of_parameter
@@ -99,7 +99,7 @@ class SchemaTypes:
         name = shape.__name__
         if name not in self.definitions:
             self.definitions[name] = {}  # known before its own keys, which may name it
-            said = told_of_fields(shape) if typing.is_typeddict(shape) else told(shape)
+            said = descriptions_of_fields(shape) if typing.is_typeddict(shape) else descriptions(shape)
             fields = typing.get_type_hints(shape, include_extras=False)
             self.definitions[name] = {
                 "type": "object",

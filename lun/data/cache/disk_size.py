@@ -23,10 +23,10 @@ def describe_moments(config: Mapping[str, Any], images: int) -> str | None:
         return None
     recipes = [one for one in data["train"]["sets"].values() if one] if is_sets(data["train"]) else [data["train"]]
     times, name = max(_ways(one, cache.variants) for one in recipes)
-    told = f"at most {images * times:,} moments ({images:,} images x {times} {name})"
+    described = f"at most {images * times:,} moments ({images:,} images x {times} {name})"
     side = _largest(recipes, data.get("buckets"))
     bytes_ = _bytes_of(config["model"].get("params") or {}, side, DTYPES[cache.dtype].itemsize) if side else None
-    return told if bytes_ is None else f"{told}, {images * times * bytes_ / GIB:.2f} GiB at {side} pixels"
+    return described if bytes_ is None else f"{described}, {images * times * bytes_ / GIB:.2f} GiB at {side} pixels"
 
 
 def _ways(recipe: Recipe, variants: int) -> tuple[int, str]:

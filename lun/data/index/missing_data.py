@@ -104,7 +104,7 @@ def _caption_folder(root: Path, image: str) -> str | None:
     return next((folder for folder in folders if name in _listed(root / folder).captions), None)
 
 
-def tell_left_out(total: int, count: int, names: list[str], contents: FolderContents) -> None:
+def log_left_out(total: int, count: int, names: list[str], contents: FolderContents) -> None:
     """Say that `count` of `total` images have no caption, `names` being the first of them; a warning above 1 %."""
     share = 100 * count / total
     few = ", ".join(names[:3]) + (", ..." if count > 3 else "")

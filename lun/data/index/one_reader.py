@@ -34,14 +34,14 @@ def one_reader(index: Path) -> Iterator[None]:
 
 
 def _wait_for(lock: TextIO, index: Path) -> None:
-    begun, told = monotonic(), False
+    begun, logged = monotonic(), False
     while not _taken(lock):
         if monotonic() - begun > PATIENCE_SECONDS:
             log.warning("another process reads %s for very long; reading it here as well", index.parent.name)
             return
-        if not told:
+        if not logged:
             log.info("waiting  for another process, which reads %s", index.parent.name)
-            told = True
+            logged = True
         sleep(_POLL_SECONDS)
 
 

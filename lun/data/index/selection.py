@@ -15,7 +15,7 @@ import numpy as np
 
 from ldm.errors import Fault
 from lun.data.index.listing import CAPTION_EXTENSIONS, stem
-from lun.data.index.missing_data import Unusable, no_captions, none_left, tell_left_out
+from lun.data.index.missing_data import Unusable, log_left_out, no_captions, none_left
 from lun.data.index.sizes import file_states, image_sizes
 from lun.data.index.store import path_keys
 from lun.data.layouts.folder_contents import Asked, FolderContents, LayoutName
@@ -103,7 +103,7 @@ def select(data_root: str, choice: SelectionCriteria) -> Selection:
     chain = list(_chain(root, contents, described, choice))
     waterfall = run(table, chain)
     selection = Selection(root, contents, table, waterfall, tags_from_text)
-    _tell(selection)
+    _log(selection)
     return selection
 
 
@@ -233,7 +233,7 @@ def _limited(limit: int) -> Filter:
     return Filter("limit_images", "beyond limit_images", keep)
 
 
-def _tell(selection: Selection) -> None:
+def _log(selection: Selection) -> None:
     """Layout and waterfall in short, or the `Fault` of a set in which nothing is left."""
     contents, waterfall = selection.contents, selection.waterfall
     hidden = f", {contents.skipped:,} hidden files skipped" if contents.skipped else ""
@@ -244,7 +244,7 @@ def _tell(selection: Selection) -> None:
         hidden,
         " (known from an earlier start)" * contents.reused,
     )
-    _tell_unread(contents)
+    _warn_of_unread(contents)
     steps = {step.name: step for step in waterfall.steps}
     if "no_caption" in steps and steps["no_caption"].count:
         without = np.flatnonzero(waterfall.removed_by == list(steps).index("no_caption"))
@@ -252,14 +252,14 @@ def _tell(selection: Selection) -> None:
         names = [selection.table.path[row] for row in without[:4].tolist()]
         if len(without) == asked:
             raise Unusable(no_captions(selection.root, asked, contents, names[0]), selection)
-        tell_left_out(asked, len(without), names, contents)
+        log_left_out(asked, len(without), names, contents)
     if not waterfall.left:
         raise Unusable(none_left(selection.root, contents, waterfall, selection.table), selection)
     if waterfall.left < waterfall.total:
         log.info("usable   %s", waterfall.short())
 
 
-def _tell_unread(contents: FolderContents) -> None:
+def _warn_of_unread(contents: FolderContents) -> None:
     """How many files beside the pictures have no use, by reason, and one of each."""
     reasons = Counter(reason for _, reason in contents.unread)
     first = {reason: path for path, reason in reversed(contents.unread)}

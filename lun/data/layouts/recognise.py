@@ -75,7 +75,7 @@ def _read(tree: Tree, forced: LayoutName | None, asked: Asked) -> FolderContents
     if contents is None:
         raise no_images(root, tree.unread())
     if contents.layout == "flat" and not forced:
-        _tell_unread(tree, contents)
+        _warn_of_unread(tree, contents)
     if tree.masks and not asked.masked:
         log.info("note: mask/ holds masks, which no loss looks at; data.params.train.params.mask=folder uses them")
     return replace(contents, unread=(*tree.unread(), *contents.unread))
@@ -90,7 +90,7 @@ def _recognised(tree: Tree, asked: Asked) -> FolderContents | None:
     described = (name for name in _DESCRIBING if _IS_THERE[name](tree))  # one by one, since looking lists folders
     if not asked.described and has_flat_captions(tree):
         if (name := next(described, None)) is not None:
-            _tell_passed_over(tree, name, "the pictures have caption files of their own")
+            _log_passed_over(tree, name, "the pictures have caption files of their own")
         return read_flat(tree, asked)
     first = None
     for name in described:
@@ -101,12 +101,12 @@ def _recognised(tree: Tree, asked: Asked) -> FolderContents | None:
     plain = _plain(tree, asked)
     if first is None or (plain and not (plain.table.source.empty & plain.table.text.empty).all()):
         if first:
-            _tell_passed_over(tree, first.layout, "it names no picture that is here")
+            _log_passed_over(tree, first.layout, "it names no picture that is here")
         return plain
     return first
 
 
-def _tell_passed_over(tree: Tree, name: LayoutName, why: str) -> None:
+def _log_passed_over(tree: Tree, name: LayoutName, why: str) -> None:
     what = _LOOKED_FOR[name].partition(",")[0]
     log.warning("%s: %s not read, since %s (layout: %s reads it)", tree.root, what, why, name)
 
@@ -219,7 +219,7 @@ _READERS: dict[LayoutName, Callable[[Tree, Asked], FolderContents | None]] = {
 }
 
 
-def _tell_unread(tree: Tree, contents: FolderContents) -> None:
+def _warn_of_unread(tree: Tree, contents: FolderContents) -> None:
     """Other places for pictures in the same folder, which a flat set leaves out."""
     read = contents.table.path[0].rpartition("/")[0]
     counts = {name: len(tree[name].images) for name in CAPTION_FOLDER if name in tree.top.folders}

@@ -116,7 +116,7 @@ def checked(given: Mapping[str, Any] | None, of: type[CaptionParams], name: str)
         if key in _TAGS:
             params[key] = tags_given(value, f"{name}.{key}")
         _check_value(key, value, f"{name}.{key}")
-    _tell_idle(params, name)
+    _log_idle(params, name)
     return params
 
 
@@ -129,7 +129,7 @@ _NEEDS: Mapping[str, tuple[tuple[str, ...], Any]] = {
 """Setting -> without which others it says nothing, and the value that these have to have (None: any)."""
 
 
-def _tell_idle(params: Mapping[str, Any], name: str) -> None:
+def _log_idle(params: Mapping[str, Any], name: str) -> None:
     for key, (others, value) in _NEEDS.items():
         if key in params and not any(other in params and value in (None, params[other]) for other in others):
             wanted = " or ".join(others) if value is None else f"{others[0]}: {value}"

@@ -78,7 +78,7 @@ class Packing:
         digest = hashlib.sha256()
         for index in indices.tolist():
             masks = [mask.stat().st_size for mask in list(self.dataset.files(index))[1:]]
-            digest.update(_told([self.dataset.record(index), self._weight(index), masks]) + b"\n")
+            digest.update(_as_json([self.dataset.record(index), self._weight(index), masks]) + b"\n")
         return digest.hexdigest()
 
     def run(self) -> SetFacts:
@@ -160,7 +160,7 @@ class Packing:
             name = self.dataset.name(index)
             if name not in known:
                 new.append(index)
-            elif _told(known[name]) != _told(self.dataset.record(index)):
+            elif _as_json(known[name]) != _as_json(self.dataset.record(index)):
                 changed += 1
         if changed:
             log.warning("%s pictures stay with the captions that they were packed with", f"{changed:,}")
@@ -231,7 +231,7 @@ class Packing:
         if self.settings.max_side is not None and max(size) > self.settings.max_side:
             picture, suffix = made_smaller(files[0], suffix, self.settings.max_side)
             size = header_size(FileInMemory(files[0].name, picture))
-        named = [(RECORD, _told(self.dataset.record(index))), (suffix, picture)]
+        named = [(RECORD, _as_json(self.dataset.record(index))), (suffix, picture)]
         named += [(MASK + _suffix(mask.name), mask.data) for mask in files[1:]]
         return PackedSample(
             [(f"{number:09}.{extension}", data) for extension, data in named],
@@ -265,7 +265,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:
     return True if one or other else None if one is None or other is None else False
 
 
-def _told(facts: Any) -> bytes:
+def _as_json(facts: Any) -> bytes:
     return json.dumps(facts, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
 
 

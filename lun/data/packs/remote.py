@@ -223,12 +223,12 @@ def fetched_elsewhere(url: str, names: Sequence[str]) -> list[bytes]:
         why = answer.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise Fault("DAT15", f"{without_password(url)} cannot be read", why=why or f"exit code {answer.returncode}")
     head, _, body = answer.stdout.partition(b"\n")
-    told = parse_json(head)
-    if "fault" in told:
-        id, what, *rest = told["fault"]
+    facts = parse_json(head)
+    if "fault" in facts:
+        id, what, *rest = facts["fault"]
         raise Fault(id, what, **dict(zip(("where", "why", "fix"), rest, strict=True)))
     found, at = [], 0
-    for length in told["lengths"]:
+    for length in facts["lengths"]:
         found.append(body[at : at + length])
         at += length
     return found

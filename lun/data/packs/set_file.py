@@ -138,8 +138,8 @@ class ShardTable:
         return ShardRow(shard, index - (self._ends[shard - 1] if shard else 0))
 
     def file(self, shard: int) -> TarShard:
-        told = self.shards[shard]
-        return TarShard(self.name(shard), int(told["bytes"]), told["sha256"].tobytes().hex())
+        row = self.shards[shard]
+        return TarShard(self.name(shard), int(row["bytes"]), row["sha256"].tobytes().hex())
 
     def name(self, shard: int) -> str:
         """The file of a shard."""

@@ -135,13 +135,13 @@ class Samples:
         return found
 
     def _parsed(self, shard: int, data: bytes) -> _Index:
-        told = self.table.shards[shard]
+        row = self.table.shards[shard]
         of_one = ROW.itemsize + 4 * self.table.facts.weighted
-        if hashlib.sha256(data).digest() != told["index_sha256"].tobytes() or len(data) != told["samples"] * of_one:
+        if hashlib.sha256(data).digest() != row["index_sha256"].tobytes() or len(data) != row["samples"] * of_one:
             where = self.storage.path(self.table.index_name(shard))
             why = f"it is not what {SET_FILE} and the table of shards say of it"
             raise Fault("DAT14", f"{where} is not the index that was packed", where=where, why=why, fix=COPY)
-        count = int(told["samples"])
+        count = int(row["samples"])
         return _Index(np.frombuffer(data, ROW, count), np.frombuffer(data, "<f4", offset=count * ROW.itemsize))
 
     @cached_property

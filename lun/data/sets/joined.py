@@ -106,8 +106,10 @@ class JoinedSets:
         return self.access[which].files(own)
 
     def fingerprint(self) -> str:
-        told = (f"{one.name}\0{access.fingerprint()}\n" for one, access in zip(self.settings, self.access, strict=True))
-        return hashlib.sha256("".join(told).encode()).hexdigest()
+        lines = (
+            f"{one.name}\0{access.fingerprint()}\n" for one, access in zip(self.settings, self.access, strict=True)
+        )
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def settled_captions(self, index: int) -> Sequence[Caption]:
         which, own = self.located(index)

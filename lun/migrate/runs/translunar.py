@@ -24,9 +24,9 @@ def read(files: Sequence[str]) -> Draft:
 
     Raises `Fault` CFG01, CFG02, CFG03 or CFG08 for files that cannot be read, an ExceptionGroup of several.
     """
-    merged, told, refused = upgrade(read_layers(files).with_settings([]))
+    merged, notes, refused = upgrade(read_layers(files).with_settings([]))
     draft = Draft(_TRANSLATED, settings=dict(merged.config))
-    for note in told:
+    for note in notes:
         draft.note("same", note)
     for fault in refused:
         _drop(draft.settings, fault.where.partition("  (")[0].split("."))

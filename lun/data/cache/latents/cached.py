@@ -68,8 +68,8 @@ def wanted_entries(
         held = content(index)
         if held is None or way not in ways.kept:
             return UNREADABLE
-        told = f"{preparation}\0{size}\0{ways.label(way)}".encode()
-        return hashlib.sha256(held + told).digest()[:ENTRY_BYTES]
+        text = f"{preparation}\0{size}\0{ways.label(way)}".encode()
+        return hashlib.sha256(held + text).digest()[:ENTRY_BYTES]
 
     entries = {}
     for size, examples in sizes.items():

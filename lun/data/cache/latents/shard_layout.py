@@ -95,8 +95,8 @@ class ShardLayout:
         shard = self._shard(int(self.examples[size][first]))
         end = min(first + ROWS, self.bounds[size][shard + 1])
         rows = (self.examples[size][first:end] - self.starts[shard]).astype("<u4")
-        told = f"{self.preparation}\0{size}\0{self.ways.label(way)}\0".encode()
-        name = hashlib.sha256(self.identities[shard] + told + rows.tobytes()).digest()[:NAME_BYTES]
+        hashed = f"{self.preparation}\0{size}\0{self.ways.label(way)}\0".encode()
+        name = hashlib.sha256(self.identities[shard] + hashed + rows.tobytes()).digest()[:NAME_BYTES]
         return Stretch(name, size, way, first, end - first)
 
     def place(self, index: int, size: Size | None) -> RowPlace:
@@ -109,8 +109,8 @@ class ShardLayout:
     def content(self, index: int) -> int:
         """A number of what the shard holds for an example, which decides about variants."""
         shard = self._shard(index)
-        told = self.identities[shard] + (index - self.starts[shard]).to_bytes(8, "little")
-        return int.from_bytes(hashlib.sha256(told).digest()[:8], "big") >> 1
+        hashed = self.identities[shard] + (index - self.starts[shard]).to_bytes(8, "little")
+        return int.from_bytes(hashlib.sha256(hashed).digest()[:8], "big") >> 1
 
     def _shard(self, index: int) -> int:
         return bisect_right(self.starts, index) - 1

@@ -13,7 +13,7 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 120.0
-TELL_SECONDS = 10.0
+LOG_SECONDS = 10.0
 
 Batch = TypeVar("Batch")
 Missing = TypeVar("Missing")
@@ -70,7 +70,7 @@ def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Flus
             done += count
             bar.update(count)
             now = time.monotonic()
-            if now - reported > TELL_SECONDS and not shows:
+            if now - reported > LOG_SECONDS and not shows:
                 rate = done / (now - begun)
                 left = (total - done) / rate / 60
                 log.info("cache    %s of %s %s, %.1f a second, %.0f min left", *_counts(done, total), what, rate, left)

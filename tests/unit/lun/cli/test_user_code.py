@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ldm.admission import may_import
-from lun.cli.user_code import admit_user_code, tell_unused
+from lun.cli.user_code import admit_user_code, warn_of_unused
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_an_allowed_package_that_nothing_uses_is_noted(home: Path, caplog: pytes
     (home / "mine.py").write_text("class Own: ...")
     admit_user_code(["mine", "unused_one", "fractions"], home)
     assert importlib.import_module("mine")
-    tell_unused({"model": {"params": [{"target": "fractions.Fraction"}]}})
+    warn_of_unused({"model": {"params": [{"target": "fractions.Fraction"}]}})
     del sys.modules["mine"]
     assert [line for line in caplog.messages if line.startswith("note:")] == [
         "note: --allow unused_one: no target of the configuration lies in it"

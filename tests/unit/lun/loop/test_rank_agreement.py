@@ -152,7 +152,7 @@ def test_two_ranks_find_the_largest_of_each_vote(two) -> None:
 )
 @pytest.mark.parametrize("dirty", [False, True])
 def test_a_failure_meets_whatever_the_other_rank_asks_and_both_know_where_they_stand(two, asks, dirty) -> None:
-    first, second = two(asks, lambda a: a.tell_failure(), dirty=dirty)
+    first, second = two(asks, lambda a: a.report_failure(), dirty=dirty)
     assert first[0] == "TRN03" and second[0] is None
     assert [first[1].together, second[1].together] == [not dirty, not dirty]
 
@@ -160,7 +160,7 @@ def test_a_failure_meets_whatever_the_other_rank_asks_and_both_know_where_they_s
 def test_a_rank_that_nobody_answers_gives_up_and_asks_no_more(two) -> None:
     def fails(agreement: RankAgreement) -> bool:
         agreement.patience = 0.05
-        agreement.tell_failure()
+        agreement.report_failure()
         return agreement.alone
 
     assert two(lambda a: None, fails, seconds=3)[1][0] is True

@@ -16,7 +16,7 @@ from ldm.errors import Fault
 from ldm.missing_packages import install_line
 from lun.config.unfit import NEEDS
 from lun.run import run_loggers
-from lun.run.run_loggers import build_loggers, close_loggers, tell_settings
+from lun.run.run_loggers import build_loggers, close_loggers, log_settings
 from lun.trainer import run
 
 BARE = ("CSVLogger", "Logger", "TensorBoardLogger")
@@ -74,7 +74,7 @@ def test_loggers_write_below_the_run_and_under_its_name(tmp_path: Path, monkeypa
 
 def test_each_is_told_the_settings_and_one_that_refuses_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = Told()
-    tell_settings([logger], {"model": {"target": "x"}})
+    log_settings([logger], {"model": {"target": "x"}})
     assert logger.settings == {"model": {"target": "x"}}
 
     class Error(Exception):
@@ -86,7 +86,7 @@ def test_each_is_told_the_settings_and_one_that_refuses_ends_the_start(monkeypat
     monkeypatch.setitem(sys.modules, "wandb", package)
     for error in (Error("\nno API key\nmore"), OSError("no API key"), ValueError("no API key")):
         with pytest.raises(Fault, match="no API key") as refused:
-            tell_settings([Told(refuses=error)], {})
+            log_settings([Told(refuses=error)], {})
         assert refused.value.id == "CFG08"
 
 

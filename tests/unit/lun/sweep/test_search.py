@@ -110,7 +110,7 @@ def test_what_was_drawn_by_half_is_told_to_have_failed(tmp_path: Path) -> None:
     search = Search(tmp_path, space_of(LINE), "val/loss", False)
     search._study.ask()
     number, trial = search.draw()
-    assert number == 1 and search.trials() == [trial] and search.told == 0
+    assert number == 1 and search.trials() == [trial] and search.ended == 0
     assert search.draw() == (number, trial), "an interrupted trial comes first"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ldm.modules.encoders.captions import captions_of, for_each, most_told, of_encoder
+from ldm.modules.encoders.captions import captions_of, for_each, most_captions, of_encoder
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_an_encoder_is_told_its_own_caption_or_else_the_first() -> None:
     captions = captions_of(batch, "text")
     assert captions == [("a", "x"), "b"]
     assert [of_encoder(captions, place) for place in range(3)] == [["a", "b"], ["x", "b"], ["a", "b"]]
-    assert (most_told(captions), most_told(["b"]), most_told([])) == (2, 1, 1)
+    assert (most_captions(captions), most_captions(["b"]), most_captions([])) == (2, 1, 1)

@@ -83,7 +83,7 @@ def test_guidance_leads_away_from_empty_captions_or_what_is_said() -> None:
 class Sized:
     """An embedder of a network that is told sizes: a caption's length everywhere, 1 for none."""
 
-    tells_sizes = True
+    takes_sizes = True
 
     def __init__(self, unconditional: str) -> None:
         self.unconditional = unconditional

@@ -86,15 +86,15 @@ def test_each_encoder_is_dropped_by_a_draw_of_its_own(tiny: Any, second: str, un
 @pytest.mark.parametrize("tiny", [tiny_conditioner, tiny_xl], ids=["sd3", "xl"])
 def test_each_encoder_is_told_its_own_caption(tiny: Any) -> None:
     embedder = tiny(unconditional="zeros")
-    texts = ["a red fox", "blue noise", "a cat on the grass"][: embedder.told]
+    texts = ["a red fox", "blue noise", "a cat on the grass"][: embedder.text_encoder_count]
     batch = {"caption": texts[:1]} | {f"caption_{place}": [text] for place, text in enumerate(texts, 1) if place > 1}
     cond = Conditioner(embedder)(batch, None, (8, 8))
     for place, shares in enumerate(embedder.shares().values()):
         alone = embedder([texts[place]])
         for share in shares:
             torch.testing.assert_close(share.of(getattr(cond, share.field)), share.of(getattr(alone, share.field)))
-    with pytest.raises(Fault, match=f"the model has {embedder.told}"):
-        Conditioner(embedder).on([("a",) * embedder.told + ("b",)], (8, 8))
+    with pytest.raises(Fault, match=f"the model has {embedder.text_encoder_count}"):
+        Conditioner(embedder).on([("a",) * embedder.text_encoder_count + ("b",)], (8, 8))
 
 
 @torch.no_grad()
