@@ -25,8 +25,10 @@ def enter(module: str) -> None:
     if sys.version_info[:2] < OLDEST:
         what = f"Python {platform.python_version()} is too old"
         _refuse(Fault("DEP01", what, why="3.11 to 3.13 are supported", fix=again_with_the_environment()))
-    from lun.console.early_signals import end_at_signals  # not before it is known that this Python is new enough
+    from lun.console.crash_traceback import show_crashes  # not before it is known that this Python is new enough
+    from lun.console.early_signals import end_at_signals
 
+    show_crashes()
     end_at_signals()
     try:
         program = importlib.import_module(module)

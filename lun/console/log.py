@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from lun.console.crash_traceback import write_crashes_into
 from lun.program import as_started
 
 OURS = ("lun", "ldm")
@@ -209,6 +210,7 @@ def _to_file(run_directory: Path, rank: int) -> logging.Handler:
     for record in _early:
         handler.emit(record)
     _early.clear()
+    write_crashes_into(handler.stream)
     return handler
 
 
@@ -222,6 +224,7 @@ def _unburden_libraries() -> None:
 
 
 def _detach() -> None:
+    write_crashes_into(None)
     for handler in _handlers:
         logging.getLogger().removeHandler(handler)
         handler.close()

@@ -42,6 +42,7 @@ def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None
 
 
 def serve(end: Connection) -> None:
+    faulthandler.enable()
     torch.set_num_threads(1)
     backend = os.environ.get("RANKS_BACKEND", "gloo")
     if "nccl" in backend:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parents[1]
+LINES = 160  # of a rank's log: a native crash leaves the frames of each of its threads
 GRACE = 3.0  # seconds that the other ranks get once one has failed
 
 
@@ -110,7 +111,7 @@ class Ranks:
 
     def _story(self, rank: int, answer: tuple[str | None, Any] | None) -> str:
         what = "no answer" if answer is None else answer[0] or "done"
-        lines = self._log(rank).read_text(errors="replace").splitlines()[-40:]
+        lines = self._log(rank).read_text(errors="replace").splitlines()[-LINES:]
         return "\n".join([f"--- rank {rank}: {what}", *lines])
 
     def _log(self, rank: int) -> Path:

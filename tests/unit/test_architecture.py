@@ -480,6 +480,7 @@ def test_nothing_asks_whether_a_dataset_is_of_a_class_of_ours() -> None:
 
 PROCESS_WIDE = {
     "ldm.admission": "_granted: what the person trusts, by a flag of this start",
+    "lun.console.crash_traceback": "_asked: whether what Python does at a fatal signal is ours to settle",
     "lun.console.log": "warnings.showwarning: how a program replaces it, by its documentation",
     "lun.data.images.decode": "Pillow's limits on the size of a picture, which are its modules' attributes",
     "lun.data.index.looked_once": "_start: of which start this process is a rank, as its launcher decided",

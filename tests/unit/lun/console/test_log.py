@@ -12,6 +12,7 @@ import pytest
 
 from ldm import shell
 from lun import program
+from lun.console import crash_traceback
 from lun.console import log as console
 from lun.console.log import NOISE, configure, forget, warning_counts, warning_summary
 
@@ -243,7 +244,7 @@ def test_colours_are_for_terminals_that_want_them(no_colour, monkeypatch):
 
 
 def test_naming_this_module_imports_the_standard_library_alone():
-    ours = {"lun.program": program, "ldm.shell": shell}
+    ours = {"lun.program": program, "lun.console.crash_traceback": crash_traceback, "ldm.shell": shell}
     trees = [ast.parse(Path(module.__file__).read_text()) for module in (console, *ours.values())]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
