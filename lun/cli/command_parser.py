@@ -17,6 +17,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
+        if self.prog.startswith("python ") and self.prog.count(" ") > 2:
+            return  # of one of its subcommands, for which the whole command's script stands
         said = f"a script for {' or '.join(SHELLS)} to complete this command by"
         self.add_argument("--print-completion", action=PrintCompletion, choices=SHELLS, metavar="SHELL", help=said)
 
@@ -37,8 +39,7 @@ class PrintCompletion(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> NoReturn:
-        from lun.cli.completion import script  # reads the shipped presets
+        from lun.cli.completion import script_of_module  # reads the shipped presets
 
-        module = parser.prog.rpartition(" ")[2]
-        print(script(parser, (module, module.replace(".", "-")), str(values)), end="")
+        print(script_of_module(parser, parser.prog, str(values)), end="")
         parser.exit()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldm.errors import Fault
@@ -17,6 +17,7 @@ from lun.cli.flags import ALIASES, FLAGS, SHELLS
 from lun.cli.usage import USAGE
 from lun.config.reading.presets import presets
 from lun.config.trainer_arguments import trainer_arguments
+from lun.program import installed_name
 
 _CHOICES = {
     "--scale_lr": ("none", "linear", "sqrt"),
@@ -24,7 +25,7 @@ _CHOICES = {
     "--print-completion": SHELLS,
 }
 _FOLDERS = ("--data_root", "--logdir", "--resume")
-_FILES = ("--init-from", "--schema")
+_FILES = ("--init-from", "--schema", "--vae", "--adapter", "--extract")
 _LINE = re.compile(r"^ +(?:-\w, )?(--[\w-]+)[^\n]*?  +(\S.*)$", re.MULTILINE)
 _CONFIGS = dict.fromkeys(SHELLS, "_lun_configs")
 _FINDING_CONFIGS = {
@@ -75,9 +76,34 @@ def script(parser: argparse.ArgumentParser, names: Sequence[str], shell: str) ->
     return f"{text}\ncompdef _shtab_{function} {' '.join(names)}\n"
 
 
-def script_of_training(shell: str) -> str:
-    """That of `python main.py`."""
-    return script(_parser_of_training(), ("main.py", "lun-train"), shell)
+def script_of_module(parser: argparse.ArgumentParser, command: str, shell: str) -> str:
+    """That of a command that is typed `python -m lun.NAME`, or by its installed name."""
+    return script(parser, (command.rpartition(" ")[2], installed_name(command.removeprefix("python "))), shell)
+
+
+def script_of_training(shell: str, command: str = "") -> str:
+    """That of `python main.py`, or of a `command` that takes the same words."""
+    parser = _parser_of_training()
+    return script_of_module(parser, command, shell) if command else script(parser, ("main.py", "lun-train"), shell)
+
+
+def script_of_usage(
+    usage: str, options: Mapping[str, Sequence[str]], switches: Sequence[str], command: str, shell: str
+) -> str:
+    """That of a command whose words are described by a text.
+
+    options   {name: the values that it takes, none for any}
+    switches  options without a value
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    said = dict(_LINE.findall(usage))
+    for name, values in options.items():
+        option: Any = parser.add_argument(name, help=said.get(name, ""), choices=tuple(values) or None)
+        _complete_paths(option, name)
+    for name in switches:
+        parser.add_argument(name, action="store_true", help=said.get(name, ""))
+    _complete_paths(parser.add_argument("place", nargs="*", help=argparse.SUPPRESS), _FILES[0])
+    return script_of_module(parser, command, shell)
 
 
 def _parser_of_training() -> argparse.ArgumentParser:
@@ -101,7 +127,12 @@ def _add(parser: argparse.ArgumentParser, name: str, said: str) -> None:
     option: Any = parser.add_argument(*names, help=said, choices=_CHOICES.get(name), **many)
     if name == "--base":
         option.complete = _CONFIGS
-    elif name in (*_FOLDERS, *_FILES):
+    else:
+        _complete_paths(option, name)
+
+
+def _complete_paths(option: Any, name: str) -> None:
+    if name in (*_FOLDERS, *_FILES):
         import shtab
 
         option.complete = shtab.DIRECTORY if name in _FOLDERS else shtab.FILE

@@ -7,6 +7,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from ldm.shell import quoted
+from lun.cli.flags import SHELLS
 from lun.config.suggestions import nearest
 
 USAGE = """\
@@ -35,6 +36,7 @@ usage: python -m lun.convert IN OUT --to {ldm,diffusers,kohya} [options]
   --allow MODULE    code of yours that the run's config names (repeatable)
   --family NAME     a family of models: an installed one, or MODULE.NAME of yours; --allow of its package (repeatable)
   --force           replace OUT
+  --print-completion SHELL  a script by which bash or zsh completes these words
   -h, --help        this text
 
 examples
@@ -51,6 +53,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "--max-shard-size": (),
     "--extract": (),
     "--rank": (),
+    "--print-completion": SHELLS,
 }
 REPEATED = ("--allow", "--family", "--adapter", "--layers")
 SWITCHES: Mapping[str, tuple[str, bool]] = {
@@ -89,6 +92,7 @@ class ConvertArguments:
     layers: tuple[str, ...] = ()
     extract: str | None = None
     rank: str | None = None
+    print_completion: str | None = None
 
 
 def parse(argv: Sequence[str]) -> ConvertArguments:
@@ -115,6 +119,8 @@ def parse(argv: Sequence[str]) -> ConvertArguments:
             places.append(word)
     if given.get("help") or not argv:
         return ConvertArguments(help=True)
+    if "print_completion" in given:
+        return ConvertArguments(print_completion=given["print_completion"])
     return _checked(places, given)
 
 

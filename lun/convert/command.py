@@ -15,6 +15,9 @@ from lun.console import log as console
 from lun.console.ending import reported
 from lun.console.fault_flags import with_flags
 from lun.convert.arguments import (
+    CHOICES,
+    REPEATED,
+    SWITCHES,
     USAGE,
     VAE_ALONE,
     ConvertArguments,
@@ -33,16 +36,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+COMMAND = "python -m lun.convert"
+
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _start(parse(words)), ["python -m lun.convert", *words])
+    return reported(lambda: _start(parse(words)), [COMMAND, *words])
 
 
 def _start(arguments: ConvertArguments) -> int:
     if arguments.help:
         print(as_started(USAGE), end="")
+        return 0
+    if arguments.print_completion:
+        from lun.cli.completion import script_of_usage  # reads the shipped presets
+
+        options = {**CHOICES, **dict.fromkeys(REPEATED, ())}
+        print(script_of_usage(USAGE, options, [*SWITCHES], COMMAND, arguments.print_completion), end="")
         return 0
     console.configure(None)
     _require_files(arguments)

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ldm.errors import Fault
-from lun.cli import parser
+from lun.cli.borrowed_words import borrowed_words
 from lun.cli.user_code import admit_user_code
 from lun.console import log as console
 from lun.console.ending import reported
-from lun.program import as_started
 from lun.run.data_roots import NOWHERE
 from lun.run.settings import read_settings
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from lun.memory.forecast import Forecast
 
 GIB = 2**30
+COMMAND = "python -m lun.memory"
 USAGE = """\
 usage: python -m lun.memory --base YAML ... [options and settings of main.py]
 
@@ -35,16 +34,13 @@ usage: python -m lun.memory --base YAML ... [options and settings of main.py]
 def run(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says (`sys.argv` by default) and return the exit code; nothing is raised."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return reported(lambda: _start(words), ["python -m lun.memory", *words])
+    return reported(lambda: _start(words), [COMMAND, *words])
 
 
 def _start(words: list[str]) -> int:
-    arguments = parser.parse(words)
-    if arguments.help:
-        print(as_started(USAGE), end="")
+    arguments = borrowed_words(words, COMMAND, USAGE, "--base sd15 12gb")
+    if arguments is None:
         return 0
-    if not arguments.base:
-        raise Fault("CLI03", "--base is needed", fix="python -m lun.memory --base sd15 12gb")
     console.configure(None)
     admit_user_code(arguments.allow)
     settings = read_settings(replace(arguments, data_root=arguments.data_root or (NOWHERE,)), None)

@@ -6,13 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ldm.errors import Fault
 from ldm.util import instantiate_from_config
-from lun.cli import parser
+from lun.cli.borrowed_words import borrowed_words
 from lun.cli.user_code import admit_user_code
 from lun.console import log
 from lun.console.ending import reported
-from lun.program import as_started
 from lun.run.build_model import build_model
 from lun.run.required_files import require_pictures
 from lun.run.settings import read_settings
@@ -40,12 +38,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _fill(words: list[str]) -> int:
-    arguments = parser.parse(words)
-    if arguments.help:
-        print(as_started(USAGE), end="")
+    arguments = borrowed_words(words, COMMAND, USAGE, "--base sd15 latent-cache --data_root DIR")
+    if arguments is None:
         return 0
-    if not arguments.base:
-        raise Fault("CLI03", "--base is needed", fix=f"{COMMAND} --base sd15 latent-cache --data_root DIR")
     log.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
     config = read_settings(arguments, None).config

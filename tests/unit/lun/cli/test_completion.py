@@ -1,5 +1,7 @@
 """What a shell offers by the printed scripts: bash itself is asked, with the words of a line as it hands them over."""
 
+import importlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,7 +13,6 @@ from lun.cli.completion import script_of_training
 from lun.cli.flags import FLAGS
 from lun.config.reading.presets import presets
 from lun.config.trainer_arguments import trainer_arguments
-from lun.sample.command import run as sample
 from lun.trainer import run
 
 ASK = """
@@ -36,7 +37,17 @@ LINES: dict[tuple[str, ...], set[str]] = {
     ("python", "other.py", "--doc"): set(),
     ("python", "-m", "lun.sample", "--ad"): {"--adapter"},
     ("python", "-m", "lun.sample", "run", "--dtype", "b"): {"bf16"},
+    ("python", "-m", "lun.convert", "a", "b", "--to", "k"): {"kohya"},
+    ("python", "-m", "lun.convert", "--no-"): {"--no-ema"},
+    ("python", "-m", "lun.memory", "--base", "sdx"): {"sdxl", "sdxl-inpainting"},
+    ("python", "-m", "lun.data.cache", "--data_"): {"--data_root"},
+    ("python", "-m", "lun.posthoc_ema", "recon"): {"reconstruct"},
     ("python", "-m", "lun.unknown", "--ad"): set(),
+}
+ROOT = Path(__file__).resolve().parents[4]
+BEGINS = re.compile(r'enter\("([\w.]+)"\)')
+COMMANDS = {
+    path.parent.relative_to(ROOT).as_posix().replace("/", "."): path for path in ROOT.glob("lun/**/__main__.py")
 }
 FUNCTIONS = {"lun-train": "_shtab_main_py", "python": "_lun_python"}
 
@@ -49,8 +60,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], s
     (folder / "pictures").mkdir()
     (folder / "mine.yaml").touch()
     with pytest.MonkeyPatch.context() as patch:
-        printed = Printed(patch)
-        texts = [script_of_training("bash"), printed.by(lambda: sample(["--print-completion", "bash"]))]
+        texts = [script_of_training("bash"), *(Printed(patch).script(name) for name in COMMANDS)]
     asked = [f"function={FUNCTIONS[line[0]]} asked {shlex.join(line)}" for line in LINES]
     done = subprocess.run(
         ["bash", "--norc", "-euo", "pipefail", "-c", "\n".join(["set +eu", *texts, ASK, *asked])],
@@ -68,10 +78,12 @@ class Printed:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.patch = patch
 
-    def by(self, command: object) -> str:
+    def script(self, name: str, shell: str = "bash") -> str:
+        """That of `python -m NAME`."""
+        begins = BEGINS.search(COMMANDS[name].read_text("utf-8"))
         said: list[str] = []
         self.patch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
-        assert callable(command) and command() == 0
+        assert begins and importlib.import_module(begins[1]).run(["--print-completion", shell]) == 0
         return "".join(said)
 
 
@@ -86,6 +98,16 @@ def test_every_option_and_every_preset_is_in_the_script_of_each_shell(capsys: py
         text = capsys.readouterr().out
         options = [*FLAGS, *(f"--{name}" for name in trainer_arguments())]
         assert [name for name in [*options, *(preset.name for preset in presets())] if name not in text] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_prints_its_script_for_each_shell_under_both_of_its_names(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bash runs its own above; no zsh is asked whether it can read the other."""
+    text = Printed(monkeypatch).script(name, "zsh")
+    installed = name.replace(".", "-").replace("_", "-")
+    assert text.endswith(f"compdef _shtab_{name.replace('.', '_')} {name} {installed}\n")
 
 
 def test_another_shell_is_refused_with_those_there_are(tmp_path: Path) -> None:
