@@ -51,6 +51,7 @@ def plan_of(session: Session) -> Plan:
         accumulate=window.accumulate,
         devices=window.world_size,
         max_steps=session.run.length.max_steps,
+        first_end=session.run.length.first_end,
     )
     return Plan(session.settings, len(session.arguments.overrides), session.model, amounts)
 

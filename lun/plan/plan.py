@@ -42,6 +42,8 @@ class Amounts:
     accumulate: int
     devices: int
     max_steps: int
+    first_end: str = ""
+    """of two ends which comes first, in words"""
 
     @property
     def images(self) -> int:
@@ -56,7 +58,8 @@ class Amounts:
         rate = f"{product} = {self.images} images a step, {self.n / self.images:.1f} steps an epoch"
         if self.max_steps == NO_LIMIT:
             return f"{rate}; until the time limit"
-        return f"{self.max_steps:,} steps = {self.max_steps * self.images / self.n:.1f} epochs; {rate}"
+        ended = f" ({self.first_end})" if self.first_end else ""
+        return f"{self.max_steps:,} steps{ended} = {self.max_steps * self.images / self.n:.1f} epochs; {rate}"
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ FAR = 10**9
 
 @dataclass(frozen=True)
 class Length:
-    """max_steps (-1: only a time limit ends the run) and the steps between validations."""
+    """max_steps (-1: only a time limit ends the run), the steps between validations, and of two ends which is first."""
 
     max_steps: int
     val_every: int
+    first_end: str = ""
+    """In words; '' where there is one end alone."""
 
 
 def steps_for_epochs(epochs: float, n: int, global_batch: int) -> int:
@@ -29,13 +31,15 @@ def settle_length(trainer: Mapping[str, Any], n: int, global_batch: int, has_tim
     """Read `max_steps`, `max_epochs` and `val_check_interval` of `lightning.trainer` for `n` training examples."""
     known_length(trainer, has_time_limit)
     steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
-    limits = []
+    limits = {}
     if steps is not None and steps >= 0:
-        limits.append(steps)
+        limits[f"max_steps {steps}"] = steps
     if epochs is not None and epochs >= 0:
-        limits.append(steps_for_epochs(epochs, n, global_batch))
+        limits[f"max_epochs {epochs}"] = steps_for_epochs(epochs, n, global_batch)
+    ends = sorted(limits, key=lambda said: limits[said])
     epoch = steps_for_epochs(1, n, global_batch)
-    return Length(min(limits, default=NO_LIMIT), _val_every(trainer.get("val_check_interval"), epoch))
+    every = _val_every(trainer.get("val_check_interval"), epoch)
+    return Length(min(limits.values(), default=NO_LIMIT), every, ", before ".join(ends) if len(ends) > 1 else "")
 
 
 def known_length(trainer: Mapping[str, Any], has_time_limit: bool) -> int:

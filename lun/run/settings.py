@@ -19,6 +19,7 @@ from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load_layers import Merged, read_layers
 from lun.run.data_roots import MISSING, data_roots, inside, root_flag
 from lun.run.defaults import DEFAULTS
+from lun.run.wanted_length import with_wanted_length
 from lun.run_dir.config_changes import stored_settings
 from lun.strategies.strategy_names import unread_section, with_deepspeed_section
 
@@ -71,12 +72,13 @@ def look_at_settings(arguments: Arguments, resume: Resume | None) -> tuple[Setti
     merged = layers.with_settings(arguments.overrides)
     if flags := flags_as_overrides(arguments, merged.config):
         merged = layers.with_settings((*arguments.overrides, *flags))
+    merged, shorter = with_wanted_length(merged, files if resume and not arguments.base else ())
     merged, idle = without_idle_monitors(merged)
     merged, notes, faults = upgrade(merged)
     kept = keep_unconditional(merged.config, _stored(resume))
     merged = merged.replaced(kept.config)
     faults += unusable_texts(merged) + missing_values(merged) + _with_unresolved(merged, check(merged))
-    notes = [*flag_conflicts.notes(arguments), *notes, *kept.notes, *idle, *warnings(merged)]
+    notes = [*flag_conflicts.notes(arguments), *notes, *kept.notes, *shorter, *idle, *warnings(merged)]
     settings = Settings(merged.config, tuple(notes), merged.files)
     unread = unread_section(settings.lightning("trainer"), settings.lightning("deepspeed"))
     return (replace(settings, notes=(*settings.notes, unread)) if unread else settings), faults

@@ -40,10 +40,20 @@ def in_order(layers: Sequence[Layer]) -> list[Layer]:
     return [*shipped.layers, *(layer for layer in layers if _rank(layer) == OWN)]
 
 
+def is_own(file: Path) -> bool:
+    """Whether a file is a person's, and none of those that are shipped by what they are for."""
+    return _rank_of(file.resolve()) == OWN
+
+
 def _rank(layer: Layer) -> int:
-    if not layer.place.is_relative_to(SHIPPED):
+    return _rank_of(layer.place)
+
+
+def _rank_of(place: Path) -> int:
+    """Of the file at `place`, links resolved."""
+    if not place.is_relative_to(SHIPPED):
         return OWN
-    place = layer.place.relative_to(SHIPPED)
+    place = place.relative_to(SHIPPED)
     if len(place.parts) > 1:
         return RANK_OF_FOLDER.get(place.parts[0], OWN)
     if place.stem == "training-lightning":

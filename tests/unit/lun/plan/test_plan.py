@@ -31,6 +31,8 @@ def test_amounts_are_told_in_numbers() -> None:
     assert AMOUNTS.describe_steps() == (
         "900 steps = 171.4 epochs; batch 16 x accumulate 2 x devices 1 = 32 images a step, 5.2 steps an epoch"
     )
+    both = replace(AMOUNTS, first_end="max_steps 900, before max_epochs 200")
+    assert both.describe_steps().startswith("900 steps (max_steps 900, before max_epochs 200) = ")
     assert replace(AMOUNTS, max_steps=-1).describe_steps().endswith("until the time limit")
     assert describe_parts(PARTS) == "UNet 2.49 M trained · first stage 0.95 M frozen"
 

@@ -16,7 +16,9 @@ def test_epochs_become_steps_that_show_every_picture_so_often() -> None:
 
 
 def test_the_smaller_of_steps_and_epochs_ends_the_run() -> None:
-    assert settle_length({"max_steps": 20, "max_epochs": 10}, n=168, global_batch=32).max_steps == 20
+    both = {"max_steps": 20, "max_epochs": 10}
+    assert settle_length(both, n=168, global_batch=32) == Length(20, 6, "max_steps 20, before max_epochs 10")
+    assert settle_length(both, n=32, global_batch=32) == Length(10, 1, "max_epochs 10, before max_steps 20")
 
 
 def test_fewer_pictures_than_a_batch_still_make_one_step_an_epoch() -> None:

@@ -46,6 +46,13 @@ def test_what_has_no_value_is_asked_for_with_its_place() -> None:
     assert fault.where.startswith(TINY + ":")
 
 
+def test_steps_that_are_asked_for_end_a_run_and_no_preset_before_them() -> None:
+    asked = Arguments(base=("sd15",), overrides=("lightning.trainer.max_steps=3000",), data_root=(".",))
+    settings = read_settings(asked, None)
+    assert (settings.trainer()["max_steps"], settings.trainer()["max_epochs"]) == (3000, None)
+    assert [note for note in settings.notes if "gives way to max_steps" in note]
+
+
 def test_all_faults_come_at_once() -> None:
     overrides = ("model.params.image_sze=8", "data.params.batch_size=many", "lightning.trainer.max_step=3")
     with pytest.raises(ExceptionGroup) as raised:
