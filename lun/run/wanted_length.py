@@ -15,11 +15,13 @@ TRAINER = ("lightning", "trainer")
 def with_wanted_length(merged: Merged, stored: Collection[str]) -> tuple[Merged, list[str]]:
     """The configuration without the length that a person's own takes the place of, and a note of it.
 
-    Of one's own are the command line and one's own files; what a preset says, or a file that a resumed run has `stored`,
+    One's own are the command line and files of one's own; what a preset says, or a file that a run has `stored`,
     is the program's. Of two lengths of one's own both hold, and the shorter one ends the run.
     """
     trainer = (merged.config.get("lightning") or {}).get("trainer")
-    given = [name for name in LENGTHS if isinstance(trainer, dict) and _is_a_length(trainer.get(name))]
+    if not isinstance(trainer, dict):
+        return merged, []
+    given = [name for name in LENGTHS if _is_a_length(trainer.get(name))]
     wanted = [name for name in given if _is_asked_for(merged.where((*TRAINER, name)), stored)]
     if len(given) < 2 or len(wanted) != 1:
         return merged, []
