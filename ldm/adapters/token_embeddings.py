@@ -30,7 +30,7 @@ class AddedVectors(nn.Module):
     """The vectors (v, width) of one added word, in fp32: a parameter where they train.
 
     word     as captions write it
-    length   that every vector has whatever is learnt, so that only its direction is; None: vectors are what they are
+    length   that every vector has whatever is learned, so that only its direction is; None: vectors are what they are
     """
 
     keeps_float32 = True
@@ -50,7 +50,7 @@ class AddedVectors(nn.Module):
 
     @property
     def trains(self) -> bool:
-        """Whether they are there to be learnt, by whatever rules."""
+        """Whether they are there to be learned, by whatever rules."""
         return isinstance(self.vectors, nn.Parameter)
 
     def forward(self) -> Tensor:

@@ -108,14 +108,14 @@ def require_known_objective(model: Model, to: Layout) -> None:
     if prediction not in KNOWN_ON[path]:
         raise Fault(
             "MOD03",
-            f"{model.source} predicts {prediction} on {path}, which other programs cannot be told",
+            f"{model.source} predicts {prediction} on {path}, which other programs have no setting for",
             why="; ".join(f"they know {', '.join(known)} on {name}" for name, known in KNOWN_ON.items()),
             fix="draw from the run that it came from",
         )
     if to == "ldm" and is_edm(scheduler) and not (model.family and model.family.marks(model.facts)):
         raise Fault(
             "MOD03",
-            f"{model.source} was trained on EDM's levels, which a single file of it cannot tell",
+            f"{model.source} was trained on EDM's levels, which a single file of it cannot record",
             why=f"readers know them in files of XL by {SIGMA_MAX} (v, sigma_data=1) and by {' and '.join(CENTRE)}"
             " (levels of the paper, latents with a mean and a deviation for each channel)",
             fix="write a folder: to=diffusers",
@@ -174,8 +174,8 @@ def _remarks_on_file(model: Model) -> list[str]:
     if is_flow(model.facts.scheduler):
         shift = model.facts.scheduler.get("flow_shift", 1.0)
         lines.append(
-            "it was trained by rectified flow, which other programs have to be told (in ComfyUI a ModelSamplingSD3 node"
-            f" with shift {shift:g}); only a folder tells them (to=diffusers)"
+            "it was trained by rectified flow, which other programs have no mark of (in ComfyUI a ModelSamplingSD3 node"
+            f" with shift {shift:g}); only a folder records them (to=diffusers)"
         )
     if is_edm(model.facts.scheduler):
         mark = SIGMA_MAX if prediction == V else CENTRE[0]
@@ -184,7 +184,7 @@ def _remarks_on_file(model: Model) -> list[str]:
     if model.unconditional != usual:
         lines.append(
             f"it was trained with the {model.unconditional} in the place of none, where other programs take {usual}:"
-            " only a folder tells them (to=diffusers)"
+            " only a folder records them (to=diffusers)"
         )
     return lines
 

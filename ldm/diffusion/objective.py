@@ -26,7 +26,7 @@ Targets = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 log = logging.getLogger(__name__)
 LEAST_SHARE = 1e-3
-"""Of the mean weight, a level that counts less is not learnt; of all weight, neither is the noisiest tenth."""
+"""Of the mean weight, a level that counts less is not learned; of all weight, neither is the noisiest tenth."""
 
 COLOUR_TRIAL = (8, 16, 16)
 
@@ -96,7 +96,7 @@ class Objective(nn.Module):
         return isinstance(self.weighting, nn.Module) and any(True for _ in self.weighting.parameters())
 
     def _require_terminal_level(self, alpha: Tensor, sigma: Tensor) -> None:
-        """The last of all levels is learnt only if its error means something and counts."""
+        """The last of all levels is learned only if its error means something and counts."""
         if determinant(self.prediction, alpha, sigma)[-1] == 0:
             raise Fault(
                 "CFG03",
@@ -117,7 +117,7 @@ class Objective(nn.Module):
                 "CFG08",
                 f"the weighting {name} cannot be used on a path that ends in pure noise (zero_terminal_snr)",
                 where="model.params.objective.params.weighting",
-                why="the last timestep, pure noise, where sampling begins, would never be learnt:"
+                why="the last timestep, pure noise, where sampling begins, would never be learned:"
                 f" its weight is {last:.0e}, the mean {mean:.1e}",
                 fix="leave the weighting out (~model.params.objective.params.weighting), or zero_terminal_snr",
             )
@@ -153,7 +153,7 @@ class Objective(nn.Module):
         """Losses of clean inputs x0 (b, c, h, w), in float32 around a network that may compute in less.
 
         mask (b, 1, h, w) says where errors count, weight (b,) how much each example does, ranges (b, 2) int64 which
-        levels [low, high) it may have, `targets` what is learnt in place of the prediction's own target.
+        levels [low, high) it may have, `targets` what is learned in place of the prediction's own target.
 
         A weight w that is learned is 1 / variance of the error at its level, and minimised is the negative logarithm of
         a normal distribution's likelihood, w error - ln w, without which it would fall to 0.

@@ -53,7 +53,7 @@ def warn_if_finished(model: TrainedModel, step: int, max_steps: int) -> None:
         finished = finished_at(model.scheduler_config, model.learning_rate, step, max_steps)
     if finished is not None:
         log.warning(
-            "warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learnt", finished, max_steps
+            "warning[TRN04]: the learning rate is 0 from step %d of %d on: nothing is learned", finished, max_steps
         )
         log.warning("  fix:   %s, or %s=null for a constant rate", longer(model.scheduler_config, max_steps), WHERE)
 

@@ -57,13 +57,13 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
         prog=COMMAND, description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_recipe_arguments(parser)
-    parser.add_argument("--with", dest="annotator", required=True, metavar="NAME", help="what tells it, as above")
+    parser.add_argument("--with", dest="annotator", required=True, metavar="NAME", help="what describes them, as above")
     parser.add_argument("--model", metavar="PATH", help="its weights: a folder on this machine, safetensors or onnx")
     parser.add_argument(
         "--param", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="what else it takes (YAML)"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="a .jsonl file with all that is known of the set")
-    parser.add_argument("--replace", action="store_true", help="in that file, tell anew what is known already")
+    parser.add_argument("--replace", action="store_true", help="in that file, describe anew what is known already")
     parser.add_argument(
         "--merge", action="store_true", help="let it take the place of a file that is there, which is kept beside it"
     )
@@ -147,7 +147,7 @@ def _require_no_file_flags(asked: argparse.Namespace) -> None:
 
 def _require_alone(column: str, columns: Sequence[str]) -> None:
     if len(columns) > 1:
-        what = f"the annotator tells {', '.join(columns)}, and {column} goes into files of its own"
+        what = f"the annotator gives {', '.join(columns)}, and {column} goes into files of its own"
         raise Fault("CLI03", what, where="--with", fix=f"an annotator whose only column is {column}")
 
 

@@ -23,8 +23,8 @@ WHERE = "lightning.callbacks.fused_backward"
 class FusedBackward(Callback):
     """Steps each parameter as soon as its gradient is whole, within the backward pass, and frees the gradient.
 
-    The memory of all gradients is saved: 4 bytes a trained parameter, in bf16-true and bf16-master 2. What is learnt is
-    the same to the bit, but for clipping: by the norm of the step before, and each parameter's gradient by its own
+    The memory of all gradients is saved: 4 bytes a trained parameter, in bf16-true and bf16-master 2. What is learned
+    is the same to the bit, but for clipping: by the norm of the step before, and each parameter's gradient by its own
     (`ldm.training.steps_in_backward`). For one device and windows of one micro-batch, with optimizers that look at one
     tensor at a time: torch's, bitsandbytes' and this program's Adafactor and Muon.
 

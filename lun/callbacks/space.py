@@ -79,7 +79,7 @@ def runs_full(size: int, total: int, room: int) -> Fault:
     return Fault(
         "DSK01",
         f"the checkpoints of this run need about {amount(total)} more, {amount(room)} are free",
-        why=f"{math.ceil(total / size)} files of {amount(size)}; a save that does not fit is left out and told, "
+        why=f"{math.ceil(total / size)} files of {amount(size)}; a save that does not fit is left out and reported, "
         "and the run goes on",
         fix=FEWER,
     )

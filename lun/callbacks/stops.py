@@ -129,7 +129,7 @@ class Stops(AtStepBoundary):
         self._remind_no_more()
         wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
         if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
-            log.warning("%s; telling the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
+            log.warning("%s; notifying the other ranks (at most %.0f s) …", type(exception).__name__, self.patience)
             self.agreement.report_failure()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

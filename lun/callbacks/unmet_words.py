@@ -1,4 +1,4 @@
-"""Whether captions hold the words that embeddings were added for: without them nothing is learnt of them."""
+"""Whether captions hold the words that embeddings were added for: without them nothing is learned of them."""
 
 import logging
 from collections.abc import Iterator

@@ -174,7 +174,7 @@ def _tags(facts: DatasetFacts) -> str:
         return ""
     words = "".join(f"<span>{escape(tag)} <span class='soft'>{count:,}</span></span>" for tag, count in facts.top_tags)
     everywhere = (
-        f" On nearly every picture, so that they tell nothing: {escape(', '.join(facts.everywhere))}."
+        f" On nearly every picture, so that they distinguish nothing: {escape(', '.join(facts.everywhere))}."
         if facts.everywhere
         else ""
     )

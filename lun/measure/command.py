@@ -72,7 +72,7 @@ def _measure(asked: argparse.Namespace) -> int:
     prompted = all(one.prompt is not None for one in files)
     if recipe is None and asked.clip and not prompted:
         missing = next(one.path for one in files if one.prompt is None)
-        why = f"nothing tells the prompt of {missing}, and there is no data to compare with"
+        why = f"nothing holds the prompt of {missing}, and there is no data to compare with"
         fix = f"{missing.with_suffix('.txt').name} beside it, or DIR"
         raise Fault("CLI03", "--clip has no effect", where="--clip", why=why, fix=fix)
     # torch and transformers, which take seconds; whatever is wrong with the words alone was told before
@@ -113,7 +113,7 @@ def _log_numbers(found: MeasuredSamples, prompted: bool) -> None:
     against = f", {found.compared:,} pictures of the data" if found.compared else ""
     log.info("samples  %s%s", f"{len(found.files):,}", against)
     if not prompted:
-        log.info("note: no CLIP score: not every sample tells its prompt, by a .txt beside it or in itself")
+        log.info("note: no CLIP score: not every sample has its prompt, by a .txt beside it or in itself")
     for name, number in found.numbers.items():
         log.info("%-16s %.5g", name, number)
     for pair in found.pairs[:5]:

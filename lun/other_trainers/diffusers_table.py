@@ -132,7 +132,7 @@ _SD3 = rows(
         "weighting_scheme logit_mean logit_std mode_scale",
         none("`model.params.objective.params.timesteps`: `LogitNormal`, `Mode`, `Shifted`", "logit_normal"),
     ),
-    ("precondition_outputs", none("the velocity is what is learnt")),
+    ("precondition_outputs", none("the velocity is what is learned")),
     ("max_sequence_length", elsewhere(a.T5_LENGTH, "77")),
     ("lora_layers lora_blocks", elsewhere("rules over the names of layers: docs/adapters.md", "attn.to_q")),
     ("upcast_before_saving", idle("nothing to say: `export` says in which numbers")),

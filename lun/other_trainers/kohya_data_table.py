@@ -75,7 +75,7 @@ DATA_ROWS = rows(
     ("keep_tokens", captions('split_tags: ",", keep_tags: {}', "1")),
     ("keep_tokens_separator", captions('split_tags: ",", keep_separator: "{}"', "|||")),
     ("caption_separator", captions('split_tags: "{}"', ";")),
-    ("secondary_separator", none("tags that move together are not told apart", ";;;")),
+    ("secondary_separator", none("tags that move together are not distinguished", ";;;")),
     ("caption_tag_dropout_rate", captions('split_tags: ",", tag_dropout_p: {}', "0.1")),
     ("caption_dropout_rate", a.UNCONDITIONAL),
     ("caption_dropout_every_n_epochs", none("captions are left out by chance alone: caption_dropout_rate", "4")),

@@ -84,7 +84,7 @@ _DATA = rows(
         "masked_training",
         changed(
             Counterpart((f"{TRAIN}.mask=folder",)),
-            "masks NAME-masklabel.png become `mask/NAME.png` beside the pictures; outside of them nothing is learnt",
+            "masks NAME-masklabel.png become `mask/NAME.png` beside the pictures; outside of them nothing is learned",
         ),
     ),
     (

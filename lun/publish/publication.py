@@ -76,7 +76,7 @@ class Publication:
             key for file in self.files.values() if file.suffix == SAFE for key in _metadata(file) if key in REVEALING
         }
         if found:
-            yield f"the weights' metadata tell {', '.join(REVEALING[key] for key in sorted(found))}"
+            yield f"the weights' metadata reveal {', '.join(REVEALING[key] for key in sorted(found))}"
 
 
 def _newest_export(run: Path) -> tuple[Path, list[Path]]:

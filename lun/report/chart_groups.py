@@ -25,7 +25,7 @@ class ChartGroup:
 
 
 def chart_groups(curves: Mapping[str, MetricCurve]) -> list[ChartGroup]:
-    """The plots in the order in which they matter: losses, what else is learnt, rates, speed, memory."""
+    """The plots in the order in which they matter: losses, what else is learned, rates, speed, memory."""
     groups: dict[str, ChartGroup] = {}
     for name, curve in curves.items():
         title = title_of(name)

@@ -17,7 +17,7 @@ from ldm.errors import Fault
 from ldm.files.replacing import replacing
 from ldm.plain import read_json, record_of
 from lun.pages.document import data_url
-from lun.report.known_by_heart import fallen_since, held_out_rise
+from lun.report.memorised import fallen_since, held_out_rise
 
 FILE = Path("metrics") / "pictures.json"
 THUMBNAILS = Path("metrics") / "thumbnails"
@@ -160,13 +160,13 @@ def _chosen(pictures: Sequence[ListedPicture]) -> list[tuple[str, str, list[List
     held_out = [one for one in by_excess if one.split == "val"]
     return [
         ("Hardest in training", "mislabelled, damaged, or unlike all others", hard[:SHOWN]),
-        ("Easiest in training", "plain, or known by heart", easy[:SHOWN]),
-        *_known_by_heart(train, held_out),
+        ("Easiest in training", "plain, or memorised", easy[:SHOWN]),
+        *_memorised(train, held_out),
         ("Hardest held out", "by the loss with noise that is the same each time", held_out[:SHOWN]),
     ]
 
 
-def _known_by_heart(
+def _memorised(
     train: Sequence[ListedPicture], held_out: Sequence[ListedPicture]
 ) -> Iterator[tuple[str, str, list[ListedPicture]]]:
     rise = held_out_rise([one.trace for one in held_out])
@@ -177,7 +177,7 @@ def _known_by_heart(
             f"their loss fell since step {rise.step:,}, while that of pictures held out rose"
             f" from {rise.lowest:.3g} to {rise.now:.3g}"
         )
-        yield "Learnt by heart", about, [by_path[path] for path in fallen][:SHOWN]
+        yield "Memorised", about, [by_path[path] for path in fallen][:SHOWN]
 
 
 @dataclass(frozen=True)

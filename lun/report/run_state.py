@@ -56,7 +56,7 @@ class RunState:
         try:
             ends = datetime.fromtimestamp(self.now) + timedelta(seconds=self.left)
         except OverflowError:
-            return "longer than can be told"
+            return "longer than can be said"
         return f"{duration(self.left)}, at {ends:%Y-%m-%d %H:%M}"
 
     @property

@@ -38,7 +38,7 @@ class FillCaches(Callback):
                 "CFG08",
                 "the cache cannot be used under ZeRO stage 3",
                 where="data.params.cache",
-                why="it cuts up frozen parts as well, so that no rank can encode alone or tell weights from others",
+                why="it cuts up frozen parts as well, so that no rank can encode alone or know which weights these are",
                 fix="lightning.deepspeed.stage=2, or data.params.cache=false",
             )
         share = Share(trainer.global_rank, trainer.world_size, trainer.strategy.barrier)

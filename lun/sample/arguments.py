@@ -109,7 +109,7 @@ def add_encoders(group: Any) -> None:
         metavar="NAME=FILE",
         action="append",
         default=[],
-        help="clip=clip_l.safetensors, open_clip=FILE, t5=FILE; t5=null goes without, told zeros; repeatable",
+        help="clip=clip_l.safetensors, open_clip=FILE, t5=FILE; t5=null goes without, on zeros; repeatable",
     )
     group.add_argument("--tokenizer", metavar="FOLDER", help="of T5: one that has its tokenizer.json, or a pipeline's")
 

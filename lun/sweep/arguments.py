@@ -57,7 +57,7 @@ def _check_search(asked: argparse.Namespace) -> None:
         raise Fault("CLI03", "--search has no metric to search by", where="--search", fix="--metric val/loss")
     fix = f"--trials 20 (1 to {MOST:,})"
     if asked.trials is None:
-        raise Fault("CLI03", "--search is not told how many runs", where="--trials", fix=fix)
+        raise Fault("CLI03", "--search needs the number of runs", where="--trials", fix=fix)
     if not 1 <= asked.trials <= MOST:
         extent = "few" if asked.trials < 1 else "many"
         raise Fault("CLI03", f"{asked.trials} runs are too {extent} for a search", where="--trials", fix=fix)

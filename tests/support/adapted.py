@@ -1,4 +1,4 @@
-"""Layers with adapters that have learnt something."""
+"""Layers with adapters that have learned something."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def adapted(kind: str, layer: nn.Module, **params: Any) -> Adapter:
     return adapter
 
 
-def learnt(adapter: nn.Module) -> None:
+def learned(adapter: nn.Module) -> None:
     """Move every parameter of adapters away from where it began."""
     generator = torch.Generator().manual_seed(9)
     for parameter in adapter.parameters():

@@ -1,4 +1,4 @@
-"""The networks of Stable Diffusion 1.x, XL and 3 at the smallest size, with adapters that have learnt something."""
+"""The networks of Stable Diffusion 1.x, XL and 3 at the smallest size, with adapters that have learned something."""
 
 from typing import Any
 

@@ -105,7 +105,7 @@ class AdapterExport:
 
 
 def _embeddings(networks: Mapping[str, nn.Module]) -> list[TrainedEmbedding]:
-    """Those whose vectors were there to be learnt."""
+    """Those whose vectors were there to be learned."""
     tables = [(table.encoder, table.added()) for table in token_tables(networks)]
     names = {name: added.word for _, words in tables for name, added in words.items() if added.trains}
     return [

@@ -1,4 +1,4 @@
-"""What adapters of a diffusion model learnt, out of a checkpoint's tensors and ready for files."""
+"""What adapters of a diffusion model learned, out of a checkpoint's tensors and ready for files."""
 
 from collections.abc import Mapping
 

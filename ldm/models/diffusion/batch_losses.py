@@ -30,7 +30,7 @@ def batch_losses(model: Any, x0: Tensor, cond: Conditioning, draws: BatchDraws, 
 class BaseTargets:
     """Targets of which `rows` are what the network gives without its adapters, from the same noise, time and caption.
 
-    So that what is learnt elsewhere leaves it as it was there: prior preservation by the network's own output, as
+    So that what is learned elsewhere leaves it as it was there: prior preservation by the network's own output, as
     OneTrainer's prior prediction, in place of pictures that were drawn with it (Ruiz et al. 2022, arXiv 2208.12242).
     """
 

@@ -118,7 +118,7 @@ def _require_encoders(model: Model, family: Family, without: Sequence[str]) -> N
         f"{model.source} cannot draw without {', '.join(encoder.file for encoder in lacking)}",
         why="it comes without; how a picture looks depends on each of its text encoders",
         fix=" ".join(f"text_encoder.{encoder.setting}=text_encoders/{encoder.file}" for encoder in lacking)
-        + "\nor told zeros in the place: "
+        + "\nor on zeros in the place: "
         + " ".join(f"text_encoder.{encoder.setting}=null" for encoder in lacking),
     )
 

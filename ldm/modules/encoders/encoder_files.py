@@ -112,7 +112,7 @@ def require_all(state: State, wanted: Sequence[str], places: Places, given: str)
         fix="\n".join(
             [
                 *(f"{WHERE}.ckpt_path.{name}=text_encoders/{places[name].encoder.file}" for name in lacking),
-                "or train without, told zeros in the place: " + " ".join(f"{WHERE}.{name}=null" for name in lacking),
+                "or train without, on zeros in the place: " + " ".join(f"{WHERE}.{name}=null" for name in lacking),
             ]
         ),
     )

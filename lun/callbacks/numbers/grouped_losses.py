@@ -60,7 +60,7 @@ class LossByNoiseLevel(GroupedLosses):
     from step to step. Bins below 0 are mostly noise, those above mostly picture.
 
     width  of a bin
-    reach  bins cover -reach to reach; what lies beyond is told as `..LOW` and `HIGH..`
+    reach  bins cover -reach to reach; what lies beyond is logged as `..LOW` and `HIGH..`
 
     Raises `Fault` CFG03 for numbers that are not positive.
     """
@@ -125,7 +125,7 @@ def most_frequent(trainer: Trainer, count: int) -> list[str]:
     frequency = tag_frequency(data_of(trainer).dataset("train"))
     counts = sum((Counter(tags) for tags in frequency.values()), Counter[str]())
     if not counts:
-        log.warning("the training set tells no tags: LossByTag needs to be given some, as its setting `tags`")
+        log.warning("the training set has no tags: LossByTag needs to be given some, as its setting `tags`")
     return [tag for tag, _ in counts.most_common(count)]
 
 

@@ -31,7 +31,7 @@ class HeldOutGap(ExampleNumbers):
     """Logs after each validation, of the first pictures held out and as many of training, with raw weights:
 
     val/loss_of_trained  mean loss of these training pictures, each with the noise and at the level of one held out
-    val/gap              mean of `loss_simple` held out less that: it grows where pictures are learnt by heart
+    val/gap              mean of `loss_simple` held out less that: it grows where pictures are memorised
 
     Training pictures are drawn once, by the seed, and are the same at each validation. One warning comes where the
     loss held out (of averaged weights where there are some) rises from validation to validation, with the best

@@ -1,4 +1,4 @@
-"""Which pictures stand out: hard beside others at the same noise, or known by heart."""
+"""Which pictures stand out: hard beside others at the same noise, or memorised."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ class PictureLosses(ExampleNumbers):
 
     Training pictures cost no forward pass of their own: the loss of each is compared with those of others of its set at
     the same noise level. Pictures for validation meet the same noise each time, so that their losses are told as they
-    are. High excess: mislabelled, damaged or rare; low: easy, or known by heart. Held-out pictures that look like one
+    are. High excess: mislabelled, damaged or rare; low: easy, or memorised. Held-out pictures that look like one
     of training are named at the start.
 
     follow               so many training pictures are followed; of more, evenly spread ones

@@ -135,7 +135,7 @@ class WeightChanges(StepNumbers):
     """Logs every `trainer.log_every_n_steps` optimizer steps, of that step, for each part of the networks:
 
     update_ratio/PART  norm of what the step changed over the norm of the weights: above 1e-2 it is large, below 1e-5
-                       next to nothing is learnt
+                       next to nothing is learned
     moved/PART         share of the weights that changed at all, 0 to 1: in bfloat16 small changes are rounded away
 
     Of a part of more than 65,536 weights so many are looked at, evenly spread.

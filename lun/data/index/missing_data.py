@@ -93,7 +93,7 @@ def no_further_captions(root: Path | str) -> Fault:
         f"no picture in {root} has a caption for a second or third text encoder",
         where="data.params.train.params.caption_per_encoder",
         why="no description has a caption_2 or caption_3, and no NAME.txt2 or NAME.txt3 lies beside a caption",
-        fix="data.params.train.params.caption_per_encoder=false tells every text encoder the same",
+        fix="data.params.train.params.caption_per_encoder=false gives every text encoder the same",
     )
 
 

@@ -29,7 +29,7 @@ def members(piece: bytes, where: str) -> dict[str, bytes]:
     try:
         return {extension(name): data for name, data in _files(piece)}
     except (tarfile.TarError, ValueError, IndexError) as error:
-        why = f"its files cannot be told from one another: {error}"
+        why = f"its files cannot be distinguished: {error}"
         raise Fault("DAT14", f"{where} is no part of a tar file", where=where, why=why) from error
 
 

@@ -36,8 +36,8 @@ class SetRecipe(TypedDict, total=False):
     ucg_rate: float
     """share of its captions that is dropped whole, in place of the model's `ucg_rate`"""
     kind: Literal["train", "class", "prior"]
-    """`class`: regularisation pictures, which have a weight and no repeats; `prior`: what is learnt of them is what the
-    base predicts without the adapters that train"""
+    """`class`: regularisation pictures, which have a weight and no repeats; `prior`: their target is what the base
+    predicts without the adapters that train"""
     resolutions: list[int]
     """those of `data.params.buckets` at which it is read; by default all"""
     from_step: int

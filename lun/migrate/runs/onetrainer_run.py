@@ -211,7 +211,7 @@ def _data(taken: Taken, draft: Draft, concepts: Any, beside: Path) -> None:
         draft.stand_on("latent-cache")
     taken("text_caching")
     if taken("masked_training"):
-        comment = "masks NAME-masklabel.png become mask/NAME.png beside the pictures; outside of them nothing is learnt"
+        comment = "masks NAME-masklabel.png become mask/NAME.png beside the pictures; nothing is learned outside"
         draft.set(f"{TRAIN}.mask", "folder", f"masked_training: {comment}")
         if not taken("normalize_masked_area_loss"):
             whole = {"params": {"mean": {"target": "ldm.diffusion.loss.WholeMean"}}}

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.adapted import KINDS, LAYERS, adapted, learnt
+from support.adapted import KINDS, LAYERS, adapted, learned
 
 from ldm.adapters.approximation import approximate, approximate_adapters, approximate_product, join, total_error
 from ldm.adapters.arithmetic import change
@@ -16,7 +16,7 @@ ALL = RankRule.parse("error=1e-6")
 def tensors_of(kind: str, layer: str) -> tuple[Tensors, torch.Size]:
     owner = LAYERS[layer]()
     adapter = adapted(kind, owner)
-    learnt(adapter)
+    learned(adapter)
     return {name: tensor.detach() for name, tensor in adapter.tensors().items()}, owner.weight.shape
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.adapted import KINDS, LAYERS, adapted, learnt
+from support.adapted import KINDS, LAYERS, adapted, learned
 from support.adapter_reader import read_by_others
 
 from ldm.adapters.arithmetic import change, patched, require_known
@@ -16,7 +16,7 @@ def test_a_files_tensors_make_of_a_weight_what_the_adapter_does_and_other_progra
 ) -> None:
     owner = LAYERS[layer]()
     adapter = adapted(kind, owner)
-    learnt(adapter)
+    learned(adapter)
     tensors = {name: tensor.detach() for name, tensor in adapter.tensors().items()}
     torch.testing.assert_close(patched(owner.weight, tensors), adapter.merged(owner.weight), rtol=1e-6, atol=1e-6)
     for strength in (0.0, 0.4, -1.0):
@@ -26,7 +26,7 @@ def test_a_files_tensors_make_of_a_weight_what_the_adapter_does_and_other_progra
 
 def test_without_an_alpha_the_scale_is_one() -> None:
     adapter = adapted("LoRA", LAYERS["linear"]())
-    learnt(adapter)
+    learned(adapter)
     tensors = {name: tensor for name, tensor in adapter.tensors().items() if name != "alpha"}
     torch.testing.assert_close(change(tensors, torch.Size(adapter.shape)), adapter.delta() * 3 / 2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.adapted import KINDS, LAYERS, adapted, example, learnt
+from support.adapted import KINDS, LAYERS, adapted, example, learned
 from support.adapter_reader import read_by_others
 from support.equality import differences
 from torch import nn
@@ -41,7 +41,7 @@ def test_merged_weights_compute_what_layer_and_adapter_do_and_what_other_program
 ) -> None:
     adapter = adapted(kind, layer)
     weight = layer.weight.detach().clone()  # type: ignore[operator, union-attr]
-    learnt(adapter)
+    learned(adapter)
     x, bias = example(layer), layer.bias.detach()  # type: ignore[operator, union-attr]
     merged = adapter.merged(weight).detach()
     expected = adapter.operation(x, merged) + (
@@ -58,7 +58,7 @@ def test_merged_weights_compute_what_layer_and_adapter_do_and_what_other_program
 def test_every_tensor_of_an_adapter_learns_and_the_dropout_is_repeated_by_the_seed(kind: str, layer: nn.Module) -> None:
     layer.requires_grad_(False)
     adapter = adapted(kind, layer, dropout=0.3)
-    learnt(adapter)
+    learned(adapter)
     torch.manual_seed(3)
     out = layer(example(layer))
     out.square().mean().backward()
@@ -72,7 +72,7 @@ def test_every_tensor_of_an_adapter_learns_and_the_dropout_is_repeated_by_the_se
 def test_an_adapter_stays_precise_on_a_base_in_half(kind: str) -> None:
     layer = LAYERS["linear"]().to(torch.bfloat16)
     adapter = adapted(kind, layer)
-    learnt(adapter)
+    learned(adapter)
     out = layer(example(layer).to(torch.bfloat16))
     assert out.dtype == torch.bfloat16
     assert all(p.dtype == torch.float32 for p in adapter.parameters())
@@ -130,7 +130,7 @@ def block() -> nn.Sequential:
     torch.manual_seed(0)
     layers = nn.Sequential(*(nn.Linear(12, 12) for _ in KINDS)).requires_grad_(False)
     for kind, layer in zip(KINDS, layers, strict=True):
-        learnt(adapted(kind, layer, dropout=0.3))
+        learned(adapted(kind, layer, dropout=0.3))
     return layers
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.adapted import LAYERS, adapted, learnt
+from support.adapted import LAYERS, adapted, learned
 
 from ldm.adapters.arithmetic import patched
 from ldm.adapters.low_rank import LoRA, column_lengths
@@ -31,7 +31,7 @@ def test_pissa_begins_with_the_largest_part_of_the_weight_and_subtracts_it(layer
     left = torch.linalg.svdvals(before.flatten(1) - part)
     torch.testing.assert_close(left[:-3], values[3:], rtol=1e-4, atol=1e-5)
     assert torch.equal(owner.weight, before) and not adapter.delta().any()
-    learnt(adapter)
+    learned(adapter)
     tensors = adapter.tensors()
     assert tensors["lora_down.weight"].shape[0] == 6
     torch.testing.assert_close(patched(before, tensors), adapter.merged(before), rtol=1e-5, atol=1e-5)
@@ -46,7 +46,7 @@ def test_pissa_has_no_more_directions_than_the_weight() -> None:
 def test_a_dora_trains_the_length_of_each_inputs_column() -> None:
     layer = LAYERS["3x3, stride 2"]()
     adapter = adapted("DoRA", layer)
-    learnt(adapter)
+    learned(adapter)
     merged = adapter.merged(layer.weight)
     torch.testing.assert_close(column_lengths(merged), adapter.tensors()["dora_scale"].abs())
     assert adapter.tensors()["dora_scale"].shape == (1, 12, 1, 1)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.adapted import KINDS, LAYERS, adapted, example, learnt
+from support.adapted import KINDS, LAYERS, adapted, example, learned
 from torch import nn
 
 from ldm.adapters.switching import merge_at, parameters_of_adapters, without_adapters
@@ -16,7 +16,7 @@ def test_without_adapters_a_network_computes_what_its_base_does(kind: str, shape
     network, x = nn.Sequential(layer, nn.Dropout(0.5)), example(layer)
     before = layer(x)
     adapter = adapted(kind, layer)
-    learnt(adapter)
+    learned(adapter)
     assert parameters_of_adapters(network) == {id(p) for p in adapter.parameters()}
     changed = layer(x)
     assert not torch.equal(changed, before)
@@ -42,7 +42,7 @@ def test_merged_at_a_strength_a_layer_computes_that_much_of_the_change(kind: str
     layer = LAYERS[shape]()
     base, x = layer.weight.detach().clone(), example(layer)
     adapter = adapted(kind, layer)
-    learnt(adapter)
+    learned(adapter)
     changed, whole = layer(x).detach(), adapter.merged(base).detach() - base
     assert merge_at({"layer": layer, "other": nn.Linear(2, 2)}, 1.0) == 1
     assert torch.allclose(layer(x), changed, atol=1e-5)

@@ -259,7 +259,7 @@ RATIOS: dict[Prediction, Callable[[Tensor, Tensor], Tensor]] = {
 def test_each_weighting_is_defined_on_each_path_and_told_where_it_kills_the_end_that_sampling_begins_at(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Share of the noisiest tenth of all levels, from the closed forms w / k^2: below 0.1 % nothing is learnt there."""
+    """Share of the noisiest tenth of all levels, from the closed forms w / k^2: below 0.1 % none is learned there."""
     alpha, sigma = (c.double() for c in path.coefficients(levels(path)))
     snr = (alpha / sigma) ** 2
     assert len(WEIGHTINGS) >= 6

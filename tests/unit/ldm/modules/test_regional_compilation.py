@@ -68,18 +68,18 @@ def test_one_compilation_for_each_shape_of_block_serves_pictures_of_every_size(
 def test_blocks_of_stable_diffusion_3_learn_the_same() -> None:
     network = tiny_mmdit("medium 3.5")
 
-    def learnt(height: int) -> dict[str, Tensor]:
+    def learned(height: int) -> dict[str, Tensor]:
         network.zero_grad()
         x = torch.linspace(-1, 1, 2 * 4 * height * 8).view(2, 4, height, 8)
         network(x, torch.tensor([100.0, 900.0]), told()).square().mean().backward()
         return {name: weight.grad.clone() for name, weight in network.named_parameters() if weight.grad is not None}
 
-    before = [learnt(height) for height in (8, 12)]
+    before = [learned(height) for height in (8, 12)]
     assert compile_blocks(network, backend="eager") == 3
     counts = []
     for height, expected in zip((8, 12), before, strict=True):
         began = graphs_compiled()
-        assert differences(learnt(height), expected) == []
+        assert differences(learned(height), expected) == []
         counts.append(graphs_compiled() - began)
     assert 0 < counts[0] <= 3 and counts[1] == 0
 

@@ -104,14 +104,14 @@ def test_pictures_held_out_that_are_trained_on_stand_beside_their_copies(tmp_pat
     assert "14 of the pictures held out look like one of training" in page.text and page.unbalanced == []
 
 
-def test_what_is_learnt_by_heart_is_a_list_of_its_own(tmp_path):
+def test_what_is_memorised_is_a_list_of_its_own(tmp_path):
     falls = [[step, 1 / (1 + step)] for step in range(8)]
     rises = [[0, 1.0], [2, 0.5], [7, 0.6]]
     rows = [entry("known.png", -2.0, trace=falls), entry("other.png", -1.0, trace=[[step, 1.0] for step in range(8)])]
     run = put(make_run(tmp_path / "run"), *rows, entry("held.png", 0.0, "val", trace=rises))
-    (by_heart,) = [one for one in StandingOut.of(run).lists if one.title == "Learnt by heart"]
-    assert [one.name for one, _ in by_heart.pictures] == ["known.png"]
-    assert by_heart.about.startswith(
+    (memorised,) = [one for one in StandingOut.of(run).lists if one.title == "Memorised"]
+    assert [one.name for one, _ in memorised.pictures] == ["known.png"]
+    assert memorised.about.startswith(
         "their loss fell since step 2, while that of pictures held out rose from 0.5 to 0.6"
     )
 

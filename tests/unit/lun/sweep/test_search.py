@@ -147,7 +147,7 @@ def test_without_the_package_it_is_said_how_to_get_it(
     ("words", "message"),
     [
         (["--trials", "3", *LINE[:2], "a.b=1,2"], "--trials has no effect"),
-        (["--search", "optuna", *LINE, *METRIC], "not told how many"),
+        (["--search", "optuna", *LINE, *METRIC], "needs the number of runs"),
         (["--search", "optuna", "--trials", "0", *LINE, *METRIC], "0 runs are too few"),
         (["--search", "optuna", "--trials", "1001", *LINE, *METRIC], "1001 runs are too many"),
         (["--search", "optuna", "--trials", "3", *LINE], "no metric to search by"),

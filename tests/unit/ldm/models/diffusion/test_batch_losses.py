@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from support.adapted import adapted, learnt
+from support.adapted import adapted, learned
 from support.models import tiny_model
 from torch import Tensor, nn
 
@@ -45,7 +45,7 @@ def test_the_target_of_such_examples_is_the_bases_output_and_that_of_others_stay
     before, at_first = losses(model, plain), losses(model, some)
     assert torch.equal(at_first[[0, 2]], before[[0, 2]])
     assert at_first[1] < 1e-10 < before[1]  # adapters add nothing yet
-    learnt(model.model)  # type: ignore[arg-type]
+    learned(model.model)  # type: ignore[arg-type]
     assert losses(model, some)[1] > 1e-6
 
 
@@ -60,7 +60,7 @@ def test_only_those_examples_go_through_the_base_and_only_where_there_are_any() 
 def test_the_base_is_told_the_captions_as_its_own_text_encoder_encodes_them() -> None:
     torch.manual_seed(0)
     encoder, x0 = nn.Linear(12, 16), torch.zeros(2, 1, 1, 1)
-    learnt(adapted("LoRA", encoder))
+    learned(adapted("LoRA", encoder))
     given: dict[str, Any] = {}
 
     def objective(network: Any, x0: Any, cond: Any, *rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pictures that a run learns by heart: theirs fall, while the loss of those held out has begun to rise."""
+"""Pictures that a run memorises: their losses fall, while the loss of those held out has begun to rise."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What falls while the loss held out rises is known by heart; noise is not taken for it."""
+"""What falls while the loss held out rises is memorised; noise is not taken for it."""
 
 import pytest
 
-from lun.report.known_by_heart import fallen_since, held_out_rise
+from lun.report.memorised import fallen_since, held_out_rise
 
 
 def test_the_mean_of_all_pictures_held_out_is_what_rises() -> None:
