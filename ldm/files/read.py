@@ -1,6 +1,7 @@
 """Tensors out of a weights file, without ever running code from it."""
 
 import hashlib
+import io
 import logging
 import re
 import zipfile
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -210,7 +211,7 @@ def _require_bounded(path: Path, zipped: bool) -> None:
         for name in archive.namelist():
             if f"/{name}".lower().endswith(PICKLE):  # torch looks its parts up without regard to case
                 with archive.open(name) as part:
-                    require_bounded(part)
+                    require_bounded(io.BufferedReader(cast(zipfile.ZipExtFile, part)))
 
 
 def _framework_stubs(path: Path) -> list[Any]:

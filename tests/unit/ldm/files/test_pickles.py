@@ -1,6 +1,7 @@
 """Pickles that grow without end are refused before they are read, in a moment; real ones are not."""
 
 import io
+import pickletools
 import struct
 import zipfile
 from collections import OrderedDict
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import _weights_only_unpickler
 
 from ldm.errors import Fault
 from ldm.files.pickles import require_bounded
@@ -40,6 +42,20 @@ BOMBS = {
 def test_a_pickle_without_end_is_refused(name: str) -> None:
     with pytest.raises(ValueError):
         require_bounded(io.BytesIO(BOMBS[name]))
+
+
+TAKEN = sorted({code.name for code in pickletools.opcodes} & set(vars(_weights_only_unpickler)) - {"STOP"})
+BEFORE = {"BINGET": b")q\x00", "LONG_BINGET": b")q\x00", "TUPLE": b"(", "APPENDS": b"](", "SETITEMS": b"}("}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_no_opcode_that_torch_takes_hides_what_comes_after_it(name: str) -> None:
+    code = next(code for code in pickletools.opcodes if code.name == name)
+    size = code.arg.n if code.arg else 0
+    argument = b"torch\nTensor\n" if name == "GLOBAL" else bytes(size if size >= 0 else {-2: 1, -4: 4}[size])
+    start = START + BEFORE.get(name, b"}" + b")" * 3) + code.code.encode("latin-1") + argument
+    with pytest.raises(ValueError, match="nested deeper"):
+        require_bounded(io.BytesIO(start + deep(300) + STOP))
 
 
 @pytest.mark.parametrize("zipped", [True, False])
