@@ -158,12 +158,31 @@ def unreadable(path: Path) -> str | None:
     torch.load does not look at checksums: a flipped bit or a zeroed block loads silently. So the file is compared with
     its manifest, and without one with the checksums of the zip file that it is.
     """
+    return _looked_at(path)[0]
+
+
+def unfit(path: Path) -> str | None:
+    """Why a run cannot go on from a checkpoint, or None if it can: what `unreadable` says, or which weights hold NaN.
+
+    Infinite values are no such sign: masks of text encoders hold them.
+    """
+    reason, content = _looked_at(path)
+    if reason:
+        return reason
+    for name, tensor in with_tensors(content, path).get("state_dict", {}).items():
+        if torch.is_tensor(tensor) and bool(tensor.isnan().any()):
+            return f"its weights {name} hold NaN"
+    return None
+
+
+def _looked_at(path: Path) -> tuple[str | None, dict[str, Any]]:
+    """What is wrong with a checkpoint and its shards, and what it holds: read once for both."""
     try:
         content = _read_undamaged(path)
         shards = RankShards.of(content, path)
-        return None if shards is None else shards.differ()
+        return (None if shards is None else shards.differ()), content
     except (Fault, OSError, ValueError) as error:
-        return _reason(error)
+        return _reason(error), {}
 
 
 def _read_undamaged(path: Path) -> dict[str, Any]:
@@ -194,17 +213,6 @@ def peek(path: Path) -> dict[str, Any]:
     except Fault:  # whoever needs the reason asks `unreadable`
         return {}
     return state if isinstance(state, dict) else {}
-
-
-def spoilt(path: Path) -> str | None:
-    """Which of a readable checkpoint's weights holds NaN, as a reason not to go on from it; None if none does.
-
-    Infinite values are no such sign: masks of text encoders hold them.
-    """
-    for name, tensor in with_tensors(peek(path), path).get("state_dict", {}).items():
-        if torch.is_tensor(tensor) and bool(tensor.isnan().any()):
-            return f"its weights {name} hold NaN"
-    return None
 
 
 def clean_leftovers(directory: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldm.errors import Fault
 from ldm.shell import quoted
-from lun.checkpoints.atomic import peek, spoilt, unreadable
+from lun.checkpoints.atomic import peek, unfit, unreadable
 from lun.run_dir.directory import RunDirectory
 from lun.run_dir.resume_target import resume_target
 
@@ -141,7 +141,7 @@ def _candidate(path: Path) -> Candidate | None:
 
 def _newest_whole(run: RunDirectory, candidates: list[Candidate], damaged: dict[Path, str]) -> Candidate | None:
     for candidate in _by_preference(run, candidates):
-        reason = DIVERGED if candidate.diverged else unreadable(candidate.path) or spoilt(candidate.path)
+        reason = DIVERGED if candidate.diverged else unfit(candidate.path)
         if reason is None:
             return candidate
         damaged[candidate.path] = reason

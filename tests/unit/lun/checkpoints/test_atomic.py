@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ldm.errors import Fault
-from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, unreadable
+from lun.checkpoints import atomic
+from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, unfit, unreadable
 from lun.checkpoints.checkpoint_files import remove_checkpoint
 from lun.checkpoints.manifest import Manifest, manifest_path
 
@@ -105,6 +106,18 @@ def test_a_broken_manifest_says_nothing(checkpoint, text):
 def test_a_whole_file_that_is_not_the_one_written_is_told(checkpoint):
     torch.save(STATE | {"global_step": 5}, checkpoint)
     assert "written" in unreadable(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("weight", "reason"), [(1.0, None), (float("inf"), None), (float("nan"), "its weights w hold NaN")]
+)
+def test_one_reading_says_whether_a_run_can_go_on_from_a_file(checkpoint, monkeypatch, weight, reason):
+    AtomicIO().save_checkpoint(STATE | {"state_dict": {"w": torch.tensor([0.0, weight])}}, checkpoint)
+    readings = []
+    monkeypatch.setattr(atomic, "read_torch", lambda path, read=atomic.read_torch: readings.append(path) or read(path))
+    assert unfit(checkpoint) == reason and readings == [checkpoint]
+    checkpoint.write_bytes(b"")
+    assert unfit(checkpoint) == unreadable(checkpoint) != reason
 
 
 def test_a_file_goes_together_with_its_manifest(checkpoint):

@@ -16,7 +16,7 @@ from ldm.families.whole_checkpoint import open_checkpoint
 from ldm.files.lazy_tensor import LazyShardedTensor, Run
 from ldm.files.read import read_content, read_outline
 from lun.checkpoints import sharded
-from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, spoilt, unreadable
+from lun.checkpoints.atomic import AtomicIO, clean_leftovers, peek, unfit, unreadable
 from lun.checkpoints.checkpoint_files import remove_checkpoint, size_on_disk
 from lun.checkpoints.manifest import manifest_path
 from lun.checkpoints.sharded import Written
@@ -89,7 +89,7 @@ def test_what_two_ranks_wrote_comes_back_whole_and_to_the_bit(checkpoint: Path) 
     assert equal(found) and found["global_step"] == 1 and "shards" not in found
     assert sorted(os.listdir(checkpoint.parent)) == ["a.ckpt", "a.ckpt.json", folder_of(checkpoint).name]
     assert sorted(os.listdir(folder_of(checkpoint))) == ["kept", "rank-00000.safetensors", "rank-00001.safetensors"]
-    assert unreadable(checkpoint) is None and spoilt(checkpoint) is None
+    assert unreadable(checkpoint) is None and unfit(checkpoint) is None
     assert peek(checkpoint)["lun"]["position"] == {"step": 1}
 
 
@@ -121,7 +121,7 @@ def test_weights_that_hold_nan_are_found_in_shards_too(
 ) -> None:
     monkeypatch.setitem(WHOLE, "half", torch.full((100, 20), float("nan")))
     save(tmp_path / "a.ckpt")
-    assert spoilt(tmp_path / "a.ckpt") == "its weights half hold NaN"
+    assert unfit(tmp_path / "a.ckpt") == "its weights half hold NaN"
 
 
 def test_a_save_over_an_old_one_leaves_one_folder(checkpoint: Path, save: Callable[..., AtomicIO]) -> None:
