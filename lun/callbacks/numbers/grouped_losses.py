@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 Groups = Mapping[str, NDArray[np.bool_]]
 TAG = "tag "
+MOST_BINS = 1000
 
 
 class GroupedLosses(ExampleNumbers):
@@ -62,7 +63,7 @@ class LossByNoiseLevel(GroupedLosses):
     width  of a bin
     reach  bins cover -reach to reach; what lies beyond is logged as `..LOW` and `HIGH..`
 
-    Raises `Fault` CFG03 for numbers that are not positive.
+    Raises `Fault` CFG03 for numbers that are not positive, and for more than `MOST_BINS`.
     """
 
     name = "loss_by_snr"
@@ -71,7 +72,10 @@ class LossByNoiseLevel(GroupedLosses):
     def __init__(self, width: float = 2.0, reach: float = 6.0) -> None:
         super().__init__()
         require_limits("LossByNoiseLevel", self.limits, {"width": width, "reach": reach})
-        self.edges = np.linspace(-reach, reach, max(2, round(2 * reach / width) + 1))
+        if (bins := 2 * reach / width) > MOST_BINS:
+            why = f"there would be {bins:g} bins, and there can be {MOST_BINS}"
+            raise Fault("CFG03", f"reach of LossByNoiseLevel cannot be {reach:g} with a width of {width:g}", why=why)
+        self.edges = np.linspace(-reach, reach, max(2, round(bins) + 1))
 
     def groups(self, rows: Rows) -> Groups:
         ends = ["", *(f"{edge:g}" for edge in self.edges), ""]

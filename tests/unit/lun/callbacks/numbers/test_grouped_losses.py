@@ -23,8 +23,8 @@ def test_bins_of_the_noise_level_are_equal_and_the_last_ones_open() -> None:
     assert "train/loss_by_snr/-0.5..0" in told(LossByNoiseLevel(width=0.5, reach=1.0), **rows)
 
 
-@pytest.mark.parametrize("numbers", [{"width": 0}, {"reach": -1.0}])
-def test_bins_without_width_are_refused(numbers: dict[str, Any]) -> None:
+@pytest.mark.parametrize("numbers", [{"width": 0}, {"reach": -1.0}, {"reach": 1e9}, {"width": 1e-9}])
+def test_bins_without_width_or_without_end_are_refused(numbers: dict[str, Any]) -> None:
     with pytest.raises(Fault, match="cannot be"):
         LossByNoiseLevel(**numbers)
 
