@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ def _rank(layer: Layer) -> int:
     return _rank_of(layer.place)
 
 
+@cache
 def _rank_of(place: Path) -> int:
     """Of the file at `place`, links resolved."""
     if not place.is_relative_to(SHIPPED):

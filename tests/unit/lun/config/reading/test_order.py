@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import Fault
-from lun.config.reading import extends
+from lun.config.reading import extends, order
 from lun.config.reading.layers import merged
 from lun.config.reading.load_layers import load_layers
 from lun.config.reading.order import in_order
@@ -32,7 +32,8 @@ lightning:
 def _read_once(request: pytest.FixtureRequest) -> None:
     """A thousand combinations of thirty files."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(extends, "_read", cache(extends._read))
+    for module, name in ((extends, "_read"), (extends, "find_config"), (order, "preset_of")):
+        patch.setattr(module, name, cache(getattr(module, name)))
     request.addfinalizer(patch.undo)
 
 
