@@ -10,11 +10,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when a hub library is first imp
 import pytest
 import torch
 from hypothesis import settings
+from support.unflushed import leave_unflushed
 
 from ldm import admission
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
+leave_unflushed()
 
 # Behind `&` and under nohup these are ignored, and tests send them.
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -22,10 +24,12 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(_number, _usual)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes and caches of a test stay out of the home of whoever runs it."""
-    monkeypatch.setenv("LUN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Indexes and caches of tests, and of the runs that they share, stay out of the home of whoever starts them."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LUN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from support.unflushed import leave_unflushed
 from torch import distributed
 
 TIMEOUT = timedelta(seconds=30)  # of any collective: where ranks part ways, a case fails instead of hanging
@@ -44,6 +45,7 @@ def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None
 def serve(end: Connection) -> None:
     faulthandler.enable()
     torch.set_num_threads(1)
+    leave_unflushed()
     backend = os.environ.get("RANKS_BACKEND", "gloo")
     if "nccl" in backend:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

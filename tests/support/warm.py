@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from support.runs import TINY, make_pictures
+from support.unflushed import leave_unflushed
 
 from lun.trainer import run
 
@@ -19,6 +20,7 @@ IMAGES = (
 
 os.environ["LUN_THREADS"] = "1"  # threads do not survive a fork, and what waits for them hangs
 torch.set_num_threads(1)
+leave_unflushed()
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
     words = ["--base", str(TINY), "--data_root", str(make_pictures(Path(folder, "data"), 2)), "--logdir", folder]
     run([*words, VALIDATION, IMAGES, "lightning.trainer.max_steps=1", "-t"])
