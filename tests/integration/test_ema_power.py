@@ -16,27 +16,39 @@ from ldm.files.ema_snapshot import Snapshot, TensorFile
 from lun.compare.compared_columns import Opening, Weights
 from lun.compare.compared_sources import compared_sources
 from lun.compare.open_column import open_column
+from lun.measure.command import run as measure
+from lun.posthoc_ema.command import run as averaged
+from lun.trainer import run as run_program
 
 OVERLAY = Path(__file__).parents[2] / "configs/options/ema-power.yaml"
 STEPS = 12
 
 
+def words(logs: Path, pictures: Path) -> list[str]:
+    """The tiny run over the overlay, 4 snapshots and a validation set."""
+    validation = "data.params.validation"
+    return [
+        *("--base", str(OVERLAY), str(TINY), "--logdir", str(logs), "--data_root", str(pictures)),
+        *("-t", "lightning.callbacks.ema_snapshots.params.count=4", "lightning.trainer.val_check_interval=100"),
+        *(f"model.params.scheduler_config.params.total_steps={STEPS}", f"{validation}.params.size=8"),
+        *(f"{validation}.target=lun.data.local.Local", f"{validation}.params.data_root={pictures}"),
+    ]
+
+
 @pytest.fixture
 def train(lun: Callable[..., int], tmp_path: Path, pictures: Path) -> Callable[..., int]:
-    """`train(name, *arguments)`: the tiny run over the overlay, 4 snapshots and a validation set."""
+    """`train(name, *arguments)`: exit code of a run of `words`."""
+    return lambda *arguments: lun(*words(tmp_path / "logs", pictures), *arguments, base=False)
 
-    def start(*arguments: str) -> int:
-        validation = "data.params.validation"
-        return lun(
-            *("--base", str(OVERLAY), str(TINY), "--logdir", str(tmp_path / "logs"), "--data_root", str(pictures)),
-            *("-t", "lightning.callbacks.ema_snapshots.params.count=4", "lightning.trainer.val_check_interval=100"),
-            *(f"model.params.scheduler_config.params.total_steps={STEPS}", f"{validation}.params.size=8"),
-            *(f"{validation}.target=lun.data.local.Local", f"{validation}.params.data_root={pictures}"),
-            *arguments,
-            base=False,
-        )
 
-    return start
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A whole run, which the tests below only read."""
+    logs = tmp_path_factory.mktemp("logs")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LUN_THREADS", "1")
+        assert run_program(words(logs, pictures)) == 0
+    return newest_run(logs)
 
 
 def averages(run: Path) -> dict[str, Any]:
@@ -46,11 +58,9 @@ def averages(run: Path) -> dict[str, Any]:
     return found
 
 
-def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_training(
-    train: Callable[..., int], lun: Callable[..., int], tmp_path: Path
+def test_widths_are_resumed_bit_for_bit(
+    train: Callable[..., int], lun: Callable[..., int], straight: Path, tmp_path: Path
 ) -> None:
-    assert train("-n", "straight") == 0
-    straight = newest_run(tmp_path / "logs")
     assert train("-n", "cut", "lightning.trainer.max_steps=7") == 0
     cut = newest_run(tmp_path / "logs")
     assert lun("-t", "--resume", str(cut), f"lightning.trainer.max_steps={STEPS}", base=False, data=None) == 0
@@ -64,54 +74,58 @@ def test_widths_are_resumed_bit_for_bit_and_any_other_is_made_of_them_after_trai
     assert all(torch.equal(last[0][name], last[1][name]) for name in last[0])
     assert (last[0].about.attempt, last[1].about.attempt, last[1].about.began) == (1, 2, 7)
 
-    from lun.posthoc_ema.command import run  # any other width, from what the straight run left behind
 
+def test_a_run_leaves_as_many_snapshots_of_each_width_as_were_asked_for(straight: Path) -> None:
     names = [f"power-{width}-{step:08d}.safetensors" for width in ("0.05", "0.1") for step in (4, 6, 10, 12)]
     assert sorted(path.name for path in (straight / "ema-snapshots").iterdir()) == ["base.safetensors", *names]
-    tracked, main, made = (tmp_path / f"{name}.safetensors" for name in ("tracked", "main", "made"))
-    assert run(["export", str(straight), "--track", "power-0.05", "-o", str(tracked)]) == 0
-    assert run(["export", str(straight), "--track", "power-0.1", "-o", str(main)]) == 0
-    assert run(["reconstruct", str(straight), "--width", "0.05", "-o", str(made)]) == 0
-    like = [
-        "--against",
-        str(tracked),
-        "--base",
-        str(straight / "ema-snapshots/base.safetensors"),
-        "--tolerance",
-        "0.001",
-    ]
-    assert run(["verify", str(made), *like]) == 0
-    assert run(["verify", str(main), *like]) == 4
+
+
+def test_a_width_that_is_made_of_snapshots_is_the_one_that_was_tracked(straight: Path, tmp_path: Path) -> None:
+    tracked, main, made = (str(tmp_path / f"{name}.safetensors") for name in ("tracked", "main", "made"))
+    assert averaged(["export", str(straight), "--track", "power-0.05", "-o", tracked]) == 0
+    assert averaged(["export", str(straight), "--track", "power-0.1", "-o", main]) == 0
+    assert averaged(["reconstruct", str(straight), "--width", "0.05", "-o", made]) == 0
+    like = ["--against", tracked, "--base", str(straight / "ema-snapshots/base.safetensors"), "--tolerance", "0.001"]
+    assert averaged(["verify", made, *like]) == 0
+    assert averaged(["verify", main, *like]) == 4
+
+
+def test_a_column_of_a_comparison_has_the_weights_that_are_made_of_snapshots(straight: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made.safetensors"
+    assert averaged(["reconstruct", str(straight), "--width", "0.05", "-o", str(made)]) == 0
     (newest,) = compared_sources([str(straight)], newest=True)
     opened = open_column(Opening(newest, Weights(width=0.05)), {}, None)
     own = opened.model.state_dict()
     wanted = opened.model.from_disk(load_file(made))
     assert opened.weights == "power-0.05" and wanted.keys() <= own.keys()
     assert all(torch.equal(own[name], tensor) for name, tensor in wanted.items())
-    assert run(["reconstruct", str(straight), "--width", "0.05,0.1", "--sweep", "-o", str(tmp_path / "s")]) == 0
+
+
+def test_widths_are_compared_by_their_distances(straight: Path, tmp_path: Path) -> None:
+    assert averaged(["reconstruct", str(straight), "--width", "0.05,0.1", "--sweep", "-o", str(tmp_path / "s")]) == 0
     assert (tmp_path / "s.png").exists() and len((tmp_path / "s.csv").read_text().splitlines()) == 3
+
+
+def test_averages_are_compared_by_a_number_of_the_validation(straight: Path, tmp_path: Path) -> None:
     (tmp_path / "mean.yaml").write_text("mean: {target: ldm.ema.weightings.LastSteps, params: {steps: 6}}")
-    words = ["sweep", str(straight), "--width", "0.05,0.1", "--averages", str(tmp_path / "mean.yaml"), "--force"]
-    assert run([*words, "--metric", "val/loss", "-o", str(tmp_path / "t")]) == 0
+    sweep = ["sweep", str(straight), "--width", "0.05,0.1", "--averages", str(tmp_path / "mean.yaml"), "--force"]
+    assert averaged([*sweep, "--metric", "val/loss", "-o", str(tmp_path / "t")]) == 0
     told = json.loads((tmp_path / "t.json").read_text())
     values = {row["average"]: row["value"] for row in told["averages"]}
     assert told["metric"] == "val/loss" and values.keys() == {"0.05", "0.1", "mean"}
     assert told["best"] == min(values, key=lambda name: values[name]) and (tmp_path / "t.png").exists()
-    assert run([*words, "--metric", "val/nothing", "-o", str(tmp_path / "u")]) == 2
+    assert averaged([*sweep, "--metric", "val/nothing", "-o", str(tmp_path / "u")]) == 2
 
 
 def test_averages_are_compared_by_the_pictures_that_they_draw(
     train: Callable[..., int], tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train("-n", "drawn", "model.base_learning_rate=0.1") == 0
-    from lun.measure.command import run as measure
-    from lun.posthoc_ema.command import run
-
     (tmp_path / "prompts.txt").write_text("a red cat --s 2\na blue dog --d 7 --s 2\n")
     encoder = ["--clip", str(clip(tmp_path / "clip")), "--device", "cpu"]
-    words = ["sweep", str(newest_run(tmp_path / "logs")), "--width", "0.05,0.1", *encoder, "--data", str(pictures)]
+    sweep = ["sweep", str(newest_run(tmp_path / "logs")), "--width", "0.05,0.1", *encoder, "--data", str(pictures)]
     drawn = ["--prompts", str(tmp_path / "prompts.txt"), "--guidance", "1", "-o"]
-    assert run([*words, "--metric", "clip_score", *drawn, str(tmp_path / "a")]) == 0, capsys.readouterr().err
+    assert averaged([*sweep, "--metric", "clip_score", *drawn, str(tmp_path / "a")]) == 0, capsys.readouterr().err
     told = json.loads((tmp_path / "a.json").read_text())
     values = {row["average"]: row["value"] for row in told["averages"]}
     assert told["best"] == max(values, key=lambda name: values[name]) and values["0.05"] != values["0.1"]
@@ -125,11 +139,11 @@ def test_averages_are_compared_by_the_pictures_that_they_draw(
     assert told["averages"][1]["numbers"] == pytest.approx(measured)
 
     capsys.readouterr()
-    assert run([*words, "--metric", "nearest_clip", *drawn, str(tmp_path / "b")]) == 0
+    assert averaged([*sweep, "--metric", "nearest_clip", *drawn, str(tmp_path / "b")]) == 0
     assert json.loads((tmp_path / "b.json").read_text())["best"] is None
     assert "best     is yours to say" in capsys.readouterr().out
     (tmp_path / "a.csv").unlink(), (tmp_path / "a.json").unlink(), (tmp_path / "a.png").unlink()
-    assert run([*words, "--metric", "cmmd", *drawn, str(tmp_path / "a")]) == 2
+    assert averaged([*sweep, "--metric", "cmmd", *drawn, str(tmp_path / "a")]) == 2
     assert f"{tmp_path / 'a'} is there already" in capsys.readouterr().err
 
 

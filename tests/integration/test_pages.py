@@ -43,6 +43,7 @@ SHELL_WORDS = re.compile(
 OWN = {"CONFIGS", "YOURS.yaml", "-r"}  # what names a tiny run, which is trained and not only planned
 SMALLER = {  # what makes a command with tiny stand-ins as quick as they are, or content with them
     "FILE": ["--steps", "1", "--size", "64x64"],
+    "200": ["--count", "2"],
     "sweep": ["--force"],
     "logs/known": ["--prompts", "prompts.txt"],
     "--demo": ["--train", "false"],
