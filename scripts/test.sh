@@ -50,16 +50,20 @@ lint() { run lint bash scripts/lint.sh; }
 types() { run types "$venv/bin/mypy"; }
 tests() { run tests "$venv/bin/python" -m pytest "$@"; }
 
-# Most tests compute on one core: two halves side by side take half as long. The second is shown once the first is done.
+# Most tests compute on one core: two halves side by side take half as long, and are as long as one another. The second
+# is shown once the first is done.
 halves() {
-  local folders=(tests/distributed tests/integration)
-  local second=("$venv/bin/python" -m pytest tests "${folders[@]/#/--ignore=}")
+  local runs=(tests/distributed tests/integration) moved=(tests/integration/test_a*.py) others=() folder
+  for folder in tests/*/; do
+    [[ " ${runs[*]} " == *" ${folder%/} "* ]] || others+=("${folder%/}")
+  done
+  local second=("$venv/bin/python" -m pytest "${others[@]}" "${moved[@]}")
   export OMP_NUM_THREADS=1
   log="$(mktemp)"
   "${second[@]}" >"$log" 2>&1 &
   beside=$!
   trap 'kill "$beside" 2>/dev/null || true; rm -f "$log"' EXIT
-  tests "${folders[@]}"
+  tests "${runs[@]}" "${moved[@]/#/--ignore=}"
   run "other tests" joined "${second[@]}"
 }
 
