@@ -48,7 +48,7 @@ class PartSize:
             ),
             (sum(numbers for numbers, _ in coded), sum(size for _, size in coded)),
             tuple(sum(tensor.numel() for tensor in frozen_in(block)) for block in blocks_of_network(network)),
-            any(getattr(module, "is_gradient_checkpointing", False) for module in network.modules()),
+            any(vars(module).get("gradient_checkpointing") is True for module in network.modules()),
         )
 
 
