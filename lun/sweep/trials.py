@@ -21,6 +21,7 @@ OWN_PLACE = {"resume": "--resume", "name": "--name", "postfix": "--postfix"}
 """What says where a run goes, which is the sweep's to say."""
 INFORMATION = ("check", "doctor", "print_config", "list_presets", "help", "version")
 PROGRAM = re.compile(r"(?:\S*/)?(?:main\.py|lun-train)")
+FRACTION = re.compile(r"-?(\d+)\.(\d+)(?:[eE][-+]?\d+)?")
 OPEN, CLOSED = "[{(", "]})"
 
 
@@ -37,8 +38,8 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Its folder: the values as far as a name may be long, and a digest of its words."""
-        said = ",".join(f"{key.rpartition('.')[2]}={value}" for key, value in self.values.items())
+        """Its folder: the values, numbers to four digits, as far as a name may be long, and a digest of its words."""
+        said = ",".join(f"{key.rpartition('.')[2]}={_short(value)}" for key, value in self.values.items())
         digest = hashlib.sha256("\0".join(self.words).encode()).hexdigest()[:8]
         return "-".join(part for part in (re.sub(r"[^\w.,=+-]+", "_", said)[:80], digest) if part)
 
@@ -111,6 +112,12 @@ def split_values(text: str) -> list[str]:
             values[-1] += letter
     values = [value.strip() for value in values]
     return values if all(values) else [text]
+
+
+def _short(value: str) -> str:
+    """A number of many digits, as a search draws them, to the first four that count; anything else as it is."""
+    digits = FRACTION.fullmatch(value)
+    return f"{float(value):.4g}" if digits and len((digits[1] + digits[2]).lstrip("0")) > 4 else value
 
 
 def _of_line(line: str, where: str) -> Iterator[Trial]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import Fault
-from lun.sweep.trials import product_of, queue_of, split_values
+from lun.sweep.trials import Trial, product_of, queue_of, split_values
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,21 @@ def test_a_product_of_nothing_or_of_too_much_is_refused() -> None:
         product_of(["--base", "emoji", "a.b=1"])
     with pytest.raises(Fault, match="more than 1,000"):
         product_of(["--base", "emoji", *(f"a.b{key}=1,2" for key in range(10))])
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("0.00012345678901234", "0.0001235"),
+        ("1.2345678901234e-05", "1.235e-05"),
+        ("-0.30000000000000004", "-0.3"),
+        ("0.000012", "0.000012"),
+        ("1e-5", "1e-5"),
+        ("4000000", "4000000"),
+        ("1.2.34567", "1.2.34567"),
+    ],
+)
+def test_a_name_has_four_digits_of_a_number_and_is_still_its_own(value: str, named: str) -> None:
+    one, other = (Trial((f"a.rate={text}",), {"a.rate": text}) for text in (value, value + "1"))
+    assert one.name.startswith(f"rate={named}-") and one.name != other.name
+    assert one.values == {"a.rate": value}
