@@ -5,8 +5,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ldm.errors import Fault
+from lun.run_dir.lock import RunLock
 
 MARK = ".writing"
+_taken: set[Path] = set()
+"""By this process, whose threads a lock of the process does not keep apart."""
 
 
 def claim_folder(wanted: Path, flag: str) -> Path:
@@ -30,23 +33,26 @@ def claim_folder(wanted: Path, flag: str) -> Path:
 
 @contextmanager
 def writing_into(folder: Path, flag: str) -> Iterator[Path]:
-    """A folder that a person named, for this process alone while the block runs; it is made where it is not there.
+    """A folder that a person named, for this block alone while it runs; it is made where it is not there.
+
+    One that a process was killed in is free again: the lock ended with it.
 
     Raises `Fault` CLI04 where another process writes into it, DSK01 where it cannot be made.
     """
+    lock, place = RunLock(folder, MARK), folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).mkdir()
+        holder = "this process" if place in _taken else lock.take()
     except FileExistsError as error:
-        what = f"another process writes into {folder}" if folder.is_dir() else f"{folder} is a file"
-        fix = (
-            f"{flag} ANOTHER_DIR; if it was killed: rmdir {folder / MARK}" if folder.is_dir() else f"{flag} ANOTHER_DIR"
-        )
-        raise Fault("CLI04", what, where=flag, fix=fix) from error
+        raise Fault("CLI04", f"{folder} is a file", where=flag, fix=f"{flag} ANOTHER_DIR") from error
     except OSError as error:
         raise Fault("DSK01", f"cannot write into {folder}: {error.strerror or error}", where=flag) from error
+    if holder is not None:
+        what, fix = f"another process writes into {folder}", f"wait for it, or {flag} ANOTHER_DIR"
+        raise Fault("CLI04", what, where=flag, why=str(holder), fix=fix)
+    _taken.add(place)
     try:
         yield folder
     finally:
-        with suppress(OSError):
-            (folder / MARK).rmdir()
+        _taken.discard(place)
+        lock.give_back(removed=True)

@@ -54,15 +54,15 @@ class Holder:
 
 
 class RunLock:
-    """The lock of the run directory `run`.
+    """The lock of the run directory `run`, or of another folder by a file of another `name`.
 
     It is a POSIX record lock on a file there: the system drops it when the process ends in whatever way, processes that
     it started do not inherit it, and NFS passes it on to other machines. Where a file system has no locks, what the
     file says of its holder has to do.
     """
 
-    def __init__(self, run: Path) -> None:
-        self.path = run / NAME
+    def __init__(self, run: Path, name: str = NAME) -> None:
+        self.path = run / name
         self._file: int | None = None
 
     def take(self) -> Holder | None:
@@ -76,19 +76,30 @@ class RunLock:
             if not unsupported or (holder is not None and holder.lives()):
                 os.close(file)
                 return holder or Holder("an unknown machine", 0, "an unknown time")
+        if not self._is_the_file(file):  # whoever had it has removed it since it was opened
+            os.close(file)
+            return self.take()
         os.ftruncate(file, 0)
         os.lseek(file, 0, os.SEEK_SET)
         os.write(file, json.dumps(asdict(Holder.this())).encode())
         self._file = file
         return None
 
-    def give_back(self) -> None:
-        """Let the next one write; the file stays, empty."""
+    def give_back(self, removed: bool = False) -> None:
+        """Let the next one write; the file stays, empty, unless it is to be `removed` (and the system can)."""
         if self._file is not None:
             with suppress(OSError):  # the disk may be gone; the lock goes with the file anyway
                 os.ftruncate(self._file, 0)
+                if removed:
+                    self.path.unlink()
             os.close(self._file)
             self._file = None
+
+    def _is_the_file(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def holder(self) -> Holder | None:
         """Who the file says holds it; None where it says nothing."""

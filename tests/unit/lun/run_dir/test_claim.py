@@ -2,8 +2,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from support.locks import another_process
 
 from ldm.errors import Fault
+from lun.run_dir import lock
 from lun.run_dir.claim import MARK, claim_folder, writing_into
 
 
@@ -24,6 +26,34 @@ def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path) ->
     out = tmp_path / "out"
     with writing_into(out, "-o"), pytest.raises(Fault, match="another process"), writing_into(out, "-o"):
         pytest.fail("two at once")
+
+
+def test_a_folder_of_another_process_says_which_and_is_free_once_that_is_killed(tmp_path: Path) -> None:
+    with another_process(tmp_path, MARK) as process:
+        with pytest.raises(Fault, match=f"process {process.pid} on "), writing_into(tmp_path, "-o"):
+            pytest.fail("two at once")
+        process.kill()
+        process.join()
+        assert (tmp_path / MARK).exists()
+        with writing_into(tmp_path, "-o") as folder:
+            assert folder == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mark_that_was_removed_while_it_was_waited_for_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two would hold a lock each, one of them of a file that nobody finds."""
+    locked: list[int] = []
+
+    def first_removed(file: int) -> None:
+        if not locked:
+            (tmp_path / MARK).unlink()
+        locked.append(file)
+
+    monkeypatch.setattr(lock, "lock_for_process", first_removed)
+    with writing_into(tmp_path, "-o"):
+        assert len(locked) == 2 and (tmp_path / MARK).exists()
 
 
 def test_a_folder_is_free_again_after_an_error(tmp_path: Path) -> None:
