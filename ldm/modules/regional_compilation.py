@@ -46,7 +46,7 @@ def compile_blocks(
                               `torch.compiler.cudagraph_mark_step_begin`, since it is made of many graphs
     Raises `Fault` CFG08 where no network names its blocks.
     """
-    blocks = list(_blocks_of(model))
+    blocks = list(repeated_blocks(model))
     if not blocks:
         raise no_blocks(type(model).__name__)
     keep_every_graph()
@@ -56,6 +56,13 @@ def compile_blocks(
         _say_alike(block)
         _take_turns(block, torch.compile(block.forward, dynamic=dynamic, backend=backend, options=options))
     return len(blocks)
+
+
+def repeated_blocks(model: nn.Module) -> Iterator[nn.Module]:
+    """The blocks of the networks in `model` that name the classes of these: what is called and compiled as a whole."""
+    for network in model.modules():
+        kinds: tuple[type[nn.Module], ...] = getattr(network, "repeated_blocks", ())
+        yield from (module for module in network.modules() if isinstance(module, kinds))
 
 
 def no_blocks(name: str) -> Fault:
@@ -102,12 +109,6 @@ def _missing(what: str, why: str, fix: str) -> Fault:
 def _options(cuda_graphs: bool) -> dict[str, Any]:
     """Dropout draws the numbers that it draws uncompiled, so that a run repeats with compiled blocks and without."""
     return {"fallback_random": True, "triton.cudagraphs": cuda_graphs}
-
-
-def _blocks_of(model: nn.Module) -> Iterator[nn.Module]:
-    for network in model.modules():
-        kinds: tuple[type[nn.Module], ...] = getattr(network, "repeated_blocks", ())
-        yield from (module for module in network.modules() if isinstance(module, kinds))
 
 
 def _say_alike(block: nn.Module) -> None:

@@ -15,11 +15,7 @@ from ldm.modules.regional_compilation import WHERE, compile_blocks, keep_compile
 
 log = logging.getLogger(__name__)
 
-REFUSED = {
-    "ddp": "reducing gradients between ranks has not been tried around compiled blocks",
-    "fsdp": "gathering the weights of a shard has not been tried around compiled blocks",
-    "deepspeed": "DeepSpeed gathers weights and reduces gradients by hooks of its own, within the blocks",
-}
+REFUSED = {"deepspeed": "DeepSpeed gathers weights and reduces gradients by hooks of its own, within the blocks"}
 
 
 class CompiledBlocks(Callback):
@@ -28,7 +24,8 @@ class CompiledBlocks(Callback):
     Steps alone run compiled: previews, samples and validation, whose sizes are their own, run as they are written. What
     is compiled is kept for later runs in the program's cache (`LUN_CACHE`), in `TORCHINDUCTOR_CACHE_DIR` where that is
     set. Weights, checkpoints, averages and random numbers are those of a run without it, so that a run may go on with
-    it or without it; losses agree to rounding. On one device.
+    it or without it; losses agree to rounding. On one device, under DDP and under FSDP2, whose hooks stand around the
+    blocks; each rank compiles for itself.
 
     dynamic                   one graph serves pictures and batches of every size. False compiles each size by itself:
                               faster code, for sets of few sizes
@@ -56,7 +53,7 @@ class CompiledBlocks(Callback):
         device    what it trains on, "cpu", "cuda", or None where that is not known yet
         """
         if strategy in REFUSED:
-            fix = "--devices 1, or leave the callback out"
+            fix = "one device, strategy ddp or fsdp, or leave the callback out"
             raise _refusal(f"compiled blocks cannot be used with strategy {strategy}", REFUSED[strategy], fix)
         if getattr(model, "quantisation", None) is not None:
             why = "a quantised matrix is decoded by code of its own, which has not been tried within compiled blocks"

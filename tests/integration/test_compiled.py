@@ -48,7 +48,6 @@ def traced(own_code: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([COMPILED, f"{RANKS}=fsdp"], "strategy fsdp"),
         ([COMPILED, f"{RANKS}=deepspeed"], "strategy deepspeed"),
         ([COMPILED, f"{PARAMS}.activation_memory_budget=1.5"], "from 0 to 1"),
         ([COMPILED, f"{PARAMS}.cuda_graphs=true"], "CUDA graphs cannot be used on cpu"),

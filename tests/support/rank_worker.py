@@ -17,8 +17,8 @@ import torch
 from support.unflushed import leave_unflushed
 from torch import distributed
 
-TIMEOUT = timedelta(seconds=30)  # of any collective: where ranks part ways, a case fails instead of hanging
-LONGEST_CASE = 140
+DEADLINE = float(os.environ["RANKS_DEADLINE"])  # seconds for a case, as its parent waits for it
+TIMEOUT = timedelta(seconds=DEADLINE / 5)  # of any collective: where ranks part ways, a case fails instead of hanging
 NEEDED = ("lun.run.session", "ldm.models.diffusion.ddpm", "ldm.modules.networks.unet")
 
 
@@ -33,7 +33,7 @@ def module_at(path: str) -> ModuleType:
 
 
 def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None, Any]:
-    faulthandler.dump_traceback_later(LONGEST_CASE, exit=True)
+    faulthandler.dump_traceback_later(DEADLINE - 10, exit=True)
     try:
         return None, getattr(module_at(path), name)(*arguments)
     except BaseException:

@@ -95,6 +95,7 @@ class Ranks:
             "TORCHELASTIC_RUN_ID": "test",
         }
         small = {"PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "LUN_THREADS": "1"}
+        small["RANKS_DEADLINE"] = str(self.deadline)
         return {**os.environ, **torchrun, **small, **self.environment}
 
     def _answers(self) -> list[tuple[str | None, Any] | None]:

@@ -1,8 +1,10 @@
 """Which modules are gathered on their own."""
 
 from support.sd3 import tiny_mmdit
+from support.tiny_networks import SHAPE
 from torch import nn
 
+from ldm.modules.networks.unet import UNet
 from lun.strategies.blocks import blocks_of
 
 
@@ -54,3 +56,10 @@ def test_the_blocks_of_stable_diffusion_3_are_found() -> None:
     blocks = blocks_of(network, 2000)
     assert [type(block).__name__ for block in blocks] == ["JointTransformerBlock"] * 3
     assert blocks_of(network.requires_grad_(False), 2000) == []
+
+
+def test_a_block_that_a_network_names_is_not_cut_further() -> None:
+    """Of the UNet's transformer blocks the feed-forward holds a list of its own."""
+    unet = UNet(from_scratch=True, **SHAPE)
+    kinds = {type(block).__name__ for block in blocks_of(unet, 500)}
+    assert "BasicTransformerBlock" in kinds and "GEGLU" not in kinds
