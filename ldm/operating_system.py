@@ -160,7 +160,7 @@ def memory_bytes() -> int | None:
 
 
 def resident_bytes() -> int | None:
-    """Main memory that this process holds; where the system does not tell, the most that it held; None on Windows."""
+    """Main memory that this process holds; where the system does not say, the most that it held; None on Windows."""
     try:
         resource: Any = importlib.import_module("resource")
     except ImportError:
@@ -265,5 +265,5 @@ def make_room_for_link(link: Path) -> None:
 
 
 def is_this_users(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user. Windows does not tell; there they are closed to others."""
+    """Whether a file belongs to this user. Windows does not say; there they are closed to others."""
     return status.st_uid == os.geteuid() if hasattr(os, "geteuid") else True

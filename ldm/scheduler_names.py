@@ -11,7 +11,7 @@ _BY_WORD: Mapping[str, Scheduler] = {**{name: name for name in get_args(Schedule
 
 
 def scheduler_named(word: str) -> Scheduler:
-    """The solver that a word of ours or of kohya's means. Raises ValueError, which tells those that there are."""
+    """The solver that a word of ours or of kohya's means. Raises ValueError, which lists those that there are."""
     if word not in _BY_WORD:
         raise ValueError(f"it can be {', '.join(get_args(Scheduler))}")
     return _BY_WORD[word]

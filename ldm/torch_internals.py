@@ -68,7 +68,7 @@ def keep_own_tensors(module: nn.Module) -> None:
 
 
 def set_last_rates(schedule: LRScheduler, rates: Sequence[float]) -> None:
-    """What `schedule.get_last_lr()` tells until its next step."""
+    """What `schedule.get_last_lr()` returns until its next step."""
     schedule._last_lr = list(rates)
 
 

@@ -25,7 +25,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def to_device_beside(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Tensors of any shapes and dtypes on `device`: a GPU receives them while it computes what it was told before.
+    """Tensors of any shapes and dtypes on `device`: a GPU receives them while it computes what was queued before.
 
     The host prepares a step while a GPU computes the one before, so that the copies of a batch, by a stream of their
     own, are over when its step begins. They begin at once even from pageable memory, where those by the computing

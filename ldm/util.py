@@ -116,7 +116,7 @@ def _refusals(target: Callable[..., Any]) -> tuple[type[Exception], ...]:
 
 def _refused(target: str, params: Mapping[str, Any], error: Exception) -> Fault:
     given = ", ".join(f"{name}={value!r}" for name, value in params.items() if not isinstance(value, Mapping | list))
-    said = str(error).partition("\nException raised from")[0]  # after which torch tells its own stack
+    said = str(error).partition("\nException raised from")[0]  # after which torch prints its own stack
     what = f"{target} cannot be built: {said or type(error).__name__}"
     return Fault("CFG08", what, why=f"its params are {given}" if given else "")
 

@@ -1,4 +1,4 @@
-"""What an interpreter has, told with the standard library: `python`, `torch` or `check VERSION` (scripts/setup.sh)."""
+"""What an interpreter has, by the standard library: `python`, `torch` or `check VERSION` (scripts/setup.sh)."""
 
 import importlib
 import re

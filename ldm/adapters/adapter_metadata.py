@@ -15,7 +15,7 @@ RANKS = {"lora_down.weight": "lora", "hada_w1_b": "loha", "lokr_w2_b": "lokr", "
 def adapter_metadata(
     layers: Layers, family: Family, network: State, prediction: PredictionType | None, run: Mapping[str, str]
 ) -> dict[str, str]:
-    """All text: kohya's keys, by which A1111 tells versions apart, and ModelSpec's.
+    """All text: kohya's keys, by which A1111 distinguishes versions, and ModelSpec's.
 
     network  the network's tensors under CompVis' names, for its variant
     run      what the run that trained them says

@@ -26,7 +26,7 @@ ANY_TOKEN = 265  # the id of `*` in CLIP's vocabulary, which A1111's files give
 
 @dataclass(frozen=True)
 class EmbeddingFile:
-    """The vectors of one word by their keys, each (v, width) in fp32, and the word as the file tells it, or ""."""
+    """The vectors of one word by their keys, each (v, width) in fp32, and the word as the file has it, or ""."""
 
     vectors: Mapping[str, Tensor]
     token: str = ""

@@ -1,4 +1,4 @@
-"""The YAML beside a single file by which A1111's web UI knows what the tensors do not tell."""
+"""The YAML beside a single file by which A1111's web UI knows what the tensors do not show."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page that tells what weights are, in Markdown beside them; what a person has changed in it is theirs."""
+"""The page that describes weights, in Markdown beside them; what a person has changed in it is theirs."""
 
 import hashlib
 import re

@@ -50,13 +50,13 @@ def side(model: Model) -> int | None:
 
 
 def resolution_in(metadata: Mapping[str, str]) -> int | None:
-    """The side that a file's metadata tells, if it does."""
+    """The side in a file's metadata, if it is there."""
     width = metadata.get(f"{PREFIX}resolution", "").partition("x")[0]
     return int(width) if width.isdecimal() else None
 
 
 def unconditional_in(metadata: Mapping[str, str]) -> Unconditional | None:
-    """What stood for no caption in training, if a file's metadata tells it."""
+    """What stood for no caption in training, if a file's metadata has it."""
     said = metadata.get(UNCONDITIONAL)
     return next((value for value in get_args(Unconditional) if value == said), None)
 

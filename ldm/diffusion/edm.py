@@ -28,7 +28,7 @@ class EDMPath(Limited):
         alpha = sigma_data / sqrt(t^2 + sigma_data^2),    sigma = t / sqrt(t^2 + sigma_data^2).
 
     So x_t has unit variance at every level, and sampling begins with plain white noise, which is sigma_max times it in
-    the paper's units. Its network F is the prediction `edm`; `v` is -F (CosXL). The network is told ln(t) / 4.
+    the paper's units. Its network F is the prediction `edm`; `v` is -F (CosXL). The network's time input is ln(t) / 4.
 
     sigma_data  deviation of the data in the paper's units: 0.5 there and in Playground 2.5, 1 in CosXL
     sigma_min   the level next to clean pictures
@@ -60,7 +60,7 @@ class EDMPath(Limited):
         return 2 * (math.log(self.sigma_data) - t.double().log())
 
     def at_log_snr(self, log_snr: Tensor) -> Tensor:
-        # Not beyond its own ends: the network would be told of a level that no sample passes through.
+        # Not beyond its own ends: the network would be given a level that no sample passes through.
         t = self.sigma_data * (-log_snr / 2).exp()
         return t.clamp(self.sigma_min, self.sigma_max).float()
 

@@ -59,7 +59,7 @@ class RectifiedFlow(Limited):
         return torch.cat([t, t.new_zeros(1)]).float()
 
     def library_settings(self) -> None:
-        # diffusers' solvers tell the network the time as a whole number, and begin short of pure noise.
+        # diffusers' solvers give the network the time as a whole number, and begin short of pure noise.
         return None
 
     def scheduler_settings(self) -> Mapping[str, Any]:

@@ -90,7 +90,7 @@ class LitEma:
         self._begin_due()
 
     def update(self, step: int) -> None:
-        """Tell that optimizer step `step` (counted from 1) is complete; averages if one is due.
+        """Note that optimizer step `step` (counted from 1) is complete; averages if one is due.
 
         Call it at the end of every accumulation window. NaN and infinity are kept out (`absorb`): `skipped_nonfinite`
         counts the updates that held any. RuntimeError while swapped. From an accelerator the weights arrive later

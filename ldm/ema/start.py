@@ -54,7 +54,7 @@ def _share(start: object) -> float | None:
 
 
 def warn_if_short(profile: Profile, start: int, total_steps: int | None) -> None:
-    """Tell if an EMA that starts late stays close to where it starts: the rest is shorter than 5 / (1 - decay)."""
+    """Warn where an EMA that starts late stays close to where it starts: the rest is shorter than 5 / (1 - decay)."""
     if not start or total_steps is None or not isinstance(profile, ConstantDecay | HalfLife):
         return
     rest = total_steps - start

@@ -14,7 +14,7 @@ Unconditional = Literal["zeros", "empty caption"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What tensors do not tell.
+    """What tensors do not show.
 
     prediction     what the network was trained to predict, in diffusers' words; None where there is no network
     scheduler      settings of diffusers' scheduler that differ from those of every Stable Diffusion
@@ -24,7 +24,7 @@ class Facts:
     metadata       what the file it came from, or the run that made it, says about it
     files          other files of a pipeline's folder (tokenizers), by their path in it
     exact          the tensors are all that a single file has to hold, none is to be added
-    unconditional  what stood for no caption in training; None where nothing tells, so that it is the family's
+    unconditional  what stood for no caption in training; None where nothing says, so that it is the family's
     """
 
     prediction: PredictionType | None = None

@@ -1,6 +1,6 @@
 """How files say that a network was trained by rectified flow, in diffusers' folders and in our own metadata.
 
-A single file has no agreed mark of it: other programs have to be told.
+A single file has no agreed mark of it: other programs have to be set to it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def path_of(scheduler: Mapping[str, Any], usual: float = 1.0, usual_spacing: Spa
 def flow_of_metadata(
     metadata: Mapping[str, Any], usual: float = 1.0, usual_spacing: Spacing = "trailing"
 ) -> dict[str, Any]:
-    """The same of a single file that predicts a flow; `usual` is the shift where its metadata tells none."""
+    """The same of a single file that predicts a flow; `usual` is the shift where its metadata has none."""
     try:
         shift = float(metadata.get(SHIFT, usual))
     except ValueError:  # another program's

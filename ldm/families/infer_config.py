@@ -52,7 +52,7 @@ def input_block_widths(unet: State) -> list[int]:
 def vae_config(first_stage: State, scale: float, sample_size: int, upcasts: bool) -> dict[str, Any]:
     """Arguments of `diffusers.AutoencoderKL` for an autoencoder under CompVis' names.
 
-    What shapes do not tell is given: the scale of latents, the side of the pictures that it was trained on in pixels,
+    What shapes do not show is given: the scale of latents, the side of the pictures that it was trained on in pixels,
     and whether it overflows in float16.
     """
     levels = _count(first_stage, r"encoder\.down\.(\d+)\.")
@@ -96,7 +96,7 @@ def text_config(state: State, activation: str) -> dict[str, Any]:
 def t5_config(state: State) -> dict[str, Any]:
     """Arguments of `transformers.T5Config` for an encoder under transformers' names.
 
-    Its tables tell all: that of relative positions has a row a bucket and a column a head.
+    Its tables show all: that of relative positions has a row a bucket and a column a head.
     """
     vocabulary, width = state["shared.weight"].shape
     place = "encoder.block.0.layer."

@@ -44,7 +44,7 @@ class Variant:
     specs          by prediction, where that says more than the tensors
     config         the shipped config that builds it, empty where there is none
     inpaints       the network's input holds a mask and what is around it
-    like           whether a network of any size is built like it, where channels do not tell variants apart
+    like           whether a network of any size is built like it, where channels do not distinguish variants
     """
 
     title: str
@@ -66,7 +66,7 @@ class Denoiser:
     target        import path of the adapter `network(x_t, t, cond)` that takes `settings` as its parameters
     settings      of a network's tensors, (state) -> parameters
     in_channels   of its input, (state) -> number
-    is_public     whether a network has the published widths, so that what shapes do not tell (heads) is known
+    is_public     whether a network has the published widths, so that what shapes do not show (heads) is known
     title         what such a network is called, for people
     library       class of `diffusers` in a pipeline's folder, empty where no pipeline holds it
     folder        in a pipeline
@@ -155,7 +155,7 @@ class PipelineLayout:
     """A folder as diffusers writes it.
 
     name       of the class without `Pipeline`, as `StableDiffusion`; inpainting variants add `Inpaint`
-    scheduler  its settings besides those that `Facts.scheduler` tells, `_class_name` first
+    scheduler  its settings besides those of `Facts.scheduler`, `_class_name` first
     on_path    (facts) -> all settings of a scheduler for a path other than DDPM's; None for that
     entries    (what stands for no caption) -> further entries of `model_index.json`
     """
@@ -206,7 +206,7 @@ class Family:
     built_like     whether the tensors of a network of any size are built like the family's (see `Variant.matches`)
     encoders       the text encoders that files and pipelines of the family hold
     conditioner    how their outputs join
-    objective      path and prediction that a model was trained with; raises `Fault` MOD03 where `Facts` cannot tell
+    objective      path and prediction that a model was trained with; raises `Fault` MOD03 where `Facts` do not say
     unconditional  what its published models were trained with
     marks          empty tensors in single files by which readers know how the network was trained
     remarks        by prediction, what to know of a single file, for people

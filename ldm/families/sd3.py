@@ -1,5 +1,5 @@
 """Stable Diffusion 3 and 3.5 (Esser et al. 2024, arXiv 2403.03206): text and picture in one transformer, on rectified
-flow, told captions by two CLIPs and T5.
+flow, with captions encoded by two CLIPs and T5.
 """
 
 import math
@@ -121,7 +121,7 @@ def to_library(state: State, keys: State) -> State:
 
 
 def conditioner(state: State, configs: Sequence[Mapping[str, Any]], unconditional: Unconditional | None) -> Recipe:
-    """Of the encoders that are there; zeros stand for what another would tell."""
+    """Of the encoders that are there; zeros stand for those of another."""
     left = list(configs)
     places = {encoder.setting: encoder.prefix.removeprefix(TEXT_ENCODERS) for encoder in ENCODERS}
     found = {name: left.pop(0) if any(key.startswith(at) for key in state) else None for name, at in places.items()}

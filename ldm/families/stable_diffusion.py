@@ -85,9 +85,9 @@ def not_converted(title: str, facts: str, matches: Callable[[State], bool], chan
 
 
 def stable_objective(facts: Facts) -> Objective:
-    """The path and the prediction that the facts tell.
+    """The path and the prediction by the facts.
 
-    Raises `Fault` MOD03 for a noise schedule that they do not tell.
+    Raises `Fault` MOD03 for a noise schedule that they do not give.
     """
     scheduler = facts.scheduler
     if other := objective_on_path(facts):

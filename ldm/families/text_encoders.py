@@ -16,7 +16,7 @@ class Encoder:
     spelling  how a file names them below the prefix, and which network of transformers they are
     pad       the token that fills up captions
     file      what a file of it alone is called where single files of the family come without it
-    setting   what settings call it, where a model can do without it, told zeros in its place
+    setting   what settings call it, where a model can do without it, on zeros in its place
     """
 
     folder: str

@@ -118,7 +118,7 @@ def with_tensors(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """`content` of the checkpoint at `path` with its tensors: those beside it as `LazyShardedTensor`, read when needed.
 
     An ordinary checkpoint is as it was. Raises `Fault` MOD02 if files beside it are missing or are not of it; whether
-    they are what was written is for `RankShards.differ` to tell.
+    they are what was written is for `RankShards.differ` to check.
     """
     shards = RankShards.of(content, path)
     if shards is None:

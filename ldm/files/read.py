@@ -129,7 +129,7 @@ def _safetensors_faults(path: Path) -> Iterator[None]:
 
 
 def warn_of_another_hash(path: Path) -> None:
-    """Tell that a .safetensors file does not have the hash that its own header holds, if it holds one.
+    """Warn where a .safetensors file does not have the hash that its own header holds, if it holds one.
 
     No more than a warning: a program that edits weights may keep the header's text. Reads all of the file.
     """

@@ -1,7 +1,7 @@
 """Files that are whole or absent: written beside their place, flushed to disk, moved over the old one.
 
 A reader, a crash or a full disk never meets half a file: until the move the old one is there as it was. What a killed
-process leaves behind is hidden and named `.NAME.tmp-PID-TOKEN`, so that `is_leftover` can tell it.
+process leaves behind is hidden and named `.NAME.tmp-PID-TOKEN`, so that `is_leftover` recognises it.
 """
 
 import os
@@ -81,7 +81,7 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 def temporary_name(path: Path) -> Path:
-    """A hidden name beside `path` that tells its writer; no other process or thread is given the same."""
+    """A hidden name beside `path` that names its writer; no other process or thread is given the same."""
     return path.with_name(f".{path.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
 
 

@@ -44,7 +44,7 @@ JOINED = {
     "x_block.attn2.qkv": ("attn2.to_q", "attn2.to_k", "attn2.to_v"),
 }
 POSITIONS, POSITIONS_ON_DISK = "pos_embed.pos_embed", "pos_embed"
-"""The table of sines and cosines that tells where a patch lies; it is no weight and follows from its size."""
+"""The table of sines and cosines of where a patch lies; it is no weight and follows from its size."""
 
 LAST_NORM = "norm_out.linear"
 _OURS = re.compile(r"transformer_blocks\.(\d+)\.(.+)\.(weight|bias)")

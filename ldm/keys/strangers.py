@@ -1,4 +1,4 @@
-"""Models that are not known here, told by a name that their tensors have, so that a message can say what a file is."""
+"""Models that are not known here, by a name that their tensors have, so that a message can say what a file is."""
 
 import re
 from collections.abc import Iterable

@@ -233,7 +233,7 @@ class AutoencoderKL(FirstStage, TrainedModel):
         if self.loss.takes_part(self.position.step):
             log |= self._teach_discriminator(leave_uncounted(judge), window)
         log = {"aeloss": log["total_loss"], "discloss": log["disc_loss"]} | {f"train/{k}": v for k, v in log.items()}
-        self.tell_window(log, **self.current_rates())
+        self.keep_window(log, **self.current_rates())
         advance(self.lr_schedulers())
 
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:

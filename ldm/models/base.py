@@ -19,7 +19,7 @@ from ldm.models.losses_by_set import LossesBySet
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.pixels import for_device, in_numbers, sent
 from ldm.models.run_context import RunContext
-from ldm.models.told_steps import TellsSteps
+from ldm.models.logged_steps import LogsSteps
 from ldm.position import Position
 from ldm.training.clipping import KnownNorm, clipped, require_clippable
 from ldm.training.frozen_since import leave_out_idle
@@ -31,7 +31,7 @@ EMA_PREFIX = "model_ema."
 LIT_EMA: Recipe = {"target": "ldm.modules.ema.LitEma", "params": {}}
 
 
-class TrainedModel(TellsSteps):
+class TrainedModel(LogsSteps):
     """A model that counts optimizer steps, averages its weights and reads and writes CompVis' layout.
 
     monitor           the metric by which checkpoints are compared

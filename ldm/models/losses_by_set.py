@@ -20,7 +20,7 @@ class LossesBySet:
         for name in dict.fromkeys(sets):
             mine = to_device(torch.tensor([float(one == name) for one in sets]), losses.device)
             total, count = self._sums.get(name, (losses.new_zeros(()), 0))
-            # Not mine @ losses: a number that is not finite would then be told of every set.
+            # Not mine @ losses: a number that is not finite would then be logged of every set.
             self._sums[name] = (total + torch.where(mine > 0, losses, 0.0).sum(), count + sets.count(name))
 
     def take(self, names: Sequence[str], reduce: Callable[..., Tensor], device: torch.device) -> dict[str, float]:

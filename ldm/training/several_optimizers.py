@@ -22,7 +22,7 @@ class Joined(Optimizer):
 
     The optimizers hold the very maps that `param_groups` lists, and share one `state`: a rate that is set, and what is
     loaded, reaches them all. Raises ValueError for a name that there is not, an optimizer without a group, a setting
-    that a group's optimizer does not have, and schedule-free ones, which need to be told when to average.
+    that a group's optimizer does not have, and schedule-free ones, which need to know when to average.
 
     lr  learning rate of all of them, given by the run
     """

@@ -12,7 +12,7 @@ class StepMetrics:
     """Means of one accumulation window, and the latest value of each name.
 
     Nothing here waits for a device, moves a number from it, or asks Lightning, which handles every number that is
-    logged for 300 us: `TellsSteps` hands them over when a log is due.
+    logged for 300 us: `LogsSteps` hands them over when a log is due.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class StepMetrics:
         return mean_of(micros)
 
     def keep(self, values: Mapping[str, Tensor | float]) -> None:
-        """Hold these as the latest values, each until it is told anew."""
+        """Hold these as the latest values, each until its next value."""
         self._latest.update(values)
 
     def latest(self) -> dict[str, Tensor]:

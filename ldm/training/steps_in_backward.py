@@ -38,7 +38,7 @@ class StepsInBackward:
 
     where N is the norm over all gradients in the step before (`previous`; the first step does without). The last term
     never cuts what clipping by the norm of this step would leave, and bounds what comes as a surprise. A gradient with
-    a number that is not finite counts as zero; the norm tells.
+    a number that is not finite counts as zero; the norm shows it.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ class Annotating:
 
 
 def _key_of(path: Path) -> str:
-    """sha256 of a file; '' for one that cannot be read, which is told when it is decoded."""
+    """sha256 of a file; '' for one that cannot be read, which is reported when it is decoded."""
     try:
         with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -28,9 +28,9 @@ Row = Mapping[str, Any]
 
 
 class Annotator(Protocol):
-    """Tells something of pictures. One of your own is a class in `lun.local`, or in a package that `--allow` names.
+    """Describes pictures. One of your own is a class in `lun.local`, or in a package that `--allow` names.
 
-    columns  what it tells: `caption` (text), `tags` (a list of text), `score` (a number) and columns of your own are
+    columns  what it gives: `caption` (text), `tags` (a list of text), `score` (a number) and columns of your own are
              plain JSON; `mask` is a picture whose white counts in the loss, of any size and the picture's shape
     """
 

@@ -17,11 +17,11 @@ from lun.features.pretrained import DType, Purpose, device_of, load_model, load_
 
 QUESTION = "Describe this picture in one sentence."
 TASK = "<CAPTION>"
-"""What a model with a fixed list of tasks is told to do."""
+"""What a model with a fixed list of tasks is asked to do."""
 
 
 class Captioner:
-    """One caption for each picture, by the most likely words, so that the same picture is always told the same.
+    """One caption for each picture, by the most likely words, so that the same picture always gets the same.
 
     model       the folder of a model that `AutoModelForImageTextToText` reads
     prompt      what the caption goes on from (BLIP, BLIP-2, GIT), the task (Florence-2: `<DETAILED_CAPTION>`, or by

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NAMED = 10
-"""Unreadable pictures that are told by name."""
+"""Unreadable pictures that are listed by name."""
 
 COMMAND = "python -m lun.annotate"
 _ABOUT = """captions, tags, scores or masks for pictures that have none, by weights that you have
@@ -85,7 +85,7 @@ def _annotate(asked: argparse.Namespace) -> int:
         raise Fault("CLI03", f"--batch cannot be {asked.batch}", why="it takes a number above 0")
     recipe = recipe_of(asked, f"{COMMAND} --with {quoted(asked.annotator)}", "annotate")
     require_folder(recipe, recipe_split(asked))
-    # torch and transformers, which take seconds; whatever is wrong with the words alone was told before
+    # torch and transformers, which take seconds; whatever is wrong with the words alone was reported before
     from lun.annotate.annotated_folder import AnnotatedFolder
     from lun.annotate.annotating import Annotating
     from lun.annotate.annotator import build_annotator, require_annotator
@@ -152,7 +152,7 @@ def _require_alone(column: str, columns: Sequence[str]) -> None:
 
 
 def _made_by(wanted: AnnotatorChoice) -> Mapping[str, Any]:
-    """What tells it from others: names, sizes and settings, as they come back from JSON."""
+    """What distinguishes it: names, sizes and settings, as they come back from JSON."""
     files: dict[str, int] = {}
     if model := wanted.given.get("model"):
         found = [Path(model)] if Path(model).is_file() else sorted(Path(model).glob("*"))

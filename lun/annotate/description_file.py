@@ -27,8 +27,8 @@ METADATA = "metadata.jsonl"
 class DescriptionFile:
     """`file` under way, for `folder`.
 
-    made_by   what tells an annotator and its settings from others, as plain JSON
-    columns   what it tells of pictures
+    made_by   what distinguishes an annotator and its settings, as plain JSON
+    columns   what it says of pictures
     replace   columns that are known are annotated anew
     merge     a file that is there keeps its content under another name, and the new one takes its place
 
@@ -116,7 +116,7 @@ class DescriptionFile:
         return entry
 
     def _step_aside(self) -> str:
-        """Give the file that is there another name; what to tell of it."""
+        """Give the file that is there another name; a line to log."""
         if not self.file.exists():
             return ""
         if not self.merge:

@@ -31,7 +31,7 @@ class Output(Protocol):
         """(index, key, columns) of pictures that it has not got; a kill in between leaves whole rows alone"""
 
     def finish(self) -> list[str]:
-        """called once all are annotated; what to tell"""
+        """called once all are annotated; lines to log"""
 
 
 class TextFiles:

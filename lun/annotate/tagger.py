@@ -35,11 +35,11 @@ class Tagger:
 
     model       the folder with both files
     device      `cpu`, or `cuda` with onnxruntime-gpu
-    threshold   probability from which on a tag is told
+    threshold   probability from which on a tag is given
     characters  the same for names of characters, which are wrong more often
-    rating      whether the likeliest rating is told as well, last
+    rating      whether the likeliest rating is given as well, last
     underscores whether tags keep the underscores of the board
-    exclude     tags that are never told
+    exclude     tags that are never given
     """
 
     columns = ("tags",)

@@ -21,7 +21,7 @@ SEEN = 50_000
 
 @dataclass(frozen=True)
 class ListedRun:
-    """One line of the list: a run by its path below the directory, with what a glance tells of it."""
+    """One line of the list: a run by its path below the directory, with what a glance shows of it."""
 
     name: str
     state: RunState

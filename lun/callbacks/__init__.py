@@ -1,4 +1,4 @@
-"""What happens beside the training step: saving, stopping, drawing samples, telling how it goes."""
+"""What happens beside the training step: saving, stopping, drawing samples, logging how it goes."""
 
 from importlib import import_module
 from typing import Any

@@ -194,7 +194,7 @@ class Checkpoint(AtStepBoundary):
         self._written(trainer, begun, error)
 
     def _written(self, trainer: Trainer, begun: "Begun", failure: OSError | RuntimeError | None) -> None:
-        """Tell how a save went; older files go only once the new one is there."""
+        """Log how a save went; older files go only once the new one is there."""
         if failure is not None:
             self.saved = begun.before
             self.failed += 1

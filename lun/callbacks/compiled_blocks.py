@@ -109,7 +109,7 @@ def _no_graphs(what: str, why: str, fix: str) -> Fault:
 
 
 def _built_by(target: str) -> Any:
-    """The class of what a recipe builds, where its target or the annotation of that tells."""
+    """The class of what a recipe builds, where its target or the annotation of that shows it."""
     kind = admitted(target)
     return kind if inspect.isclass(kind) else typing.get_type_hints(kind).get("return")
 

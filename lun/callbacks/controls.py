@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COMMANDS = ("save", "sample", "validate", "stop")
 COARSEST = 3.0
-"""Seconds after which a change shows in a folder's time on any file system; FAT tells every second one."""
+"""Seconds after which a change shows in a folder's time on any file system; FAT knows every second one."""
 
 
 class Controls(AtStepBoundary):

@@ -230,7 +230,7 @@ class Divergence(Callback):
 
 
 def _leaves_out_by_itself(trainer: Trainer) -> bool:
-    """Whether the one optimizer can be told on its device, without the host, that a step is not to be taken."""
+    """Whether the one optimizer can learn on its device, without the host, that a step is not to be taken."""
     stepping = type(trainer.precision_plugin).optimizer_step
     return (
         trainer.strategy.root_device.type in READ_LATE

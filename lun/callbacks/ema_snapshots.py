@@ -25,7 +25,7 @@ from lun.loop.boundary import AtStepBoundary
 from lun.loop.position_callback import follower
 
 log = logging.getLogger(__name__)
-TOLD_EVERY = 60.0  # seconds
+LOG_EVERY = 60.0  # seconds
 
 BASE = "base.safetensors"
 
@@ -55,8 +55,8 @@ class EmaSnapshots(AtStepBoundary):
         self._base_sha256: str | None = None
         self._began = 0
         self._jobs: list[Future[None]] = []
-        self._untold = 0
-        self._told_at = -math.inf
+        self._unlogged = 0
+        self._logged_at = -math.inf
         self._writer: ThreadPoolExecutor | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -112,20 +112,20 @@ class EmaSnapshots(AtStepBoundary):
             self._writer = None
 
     def _finish(self, trainer: Trainer, last: bool = False) -> None:
-        """Wait for the snapshots under way and tell of those that could not be written; of others once a minute."""
+        """Wait for the snapshots under way and warn of those that could not be written; log others once a minute."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             try:
                 job.result()
             except OSError as error:
-                self._tell(trainer, error)
+                self._log_failure(trainer, error)
             else:
-                self._untold += 1
-        if self._untold and (last or time.monotonic() - self._told_at >= TOLD_EVERY):
-            log.info("saved %d snapshots of the EMA in %s", self._untold, relative(trainer, self._directory(trainer)))
-            self._untold, self._told_at = 0, time.monotonic()
+                self._unlogged += 1
+        if self._unlogged and (last or time.monotonic() - self._logged_at >= LOG_EVERY):
+            log.info("saved %d snapshots of the EMA in %s", self._unlogged, relative(trainer, self._directory(trainer)))
+            self._unlogged, self._logged_at = 0, time.monotonic()
 
-    def _tell(self, trainer: Trainer, error: OSError) -> None:
+    def _log_failure(self, trainer: Trainer, error: OSError) -> None:
         fault = could_not_save(trainer, self._directory(trainer), error, "the run goes on without this snapshot")
         log.warning(fault.render("warning"))
 
@@ -150,7 +150,7 @@ class EmaSnapshots(AtStepBoundary):
         try:
             write_safetensors(path, {name: tensor.detach() for name, tensor in state.items()}, {"format": "pt"})
         except OSError as error:
-            self._tell(trainer, error)
+            self._log_failure(trainer, error)
             return False
         self._base_sha256 = sha256(path)
         log.info("saved %s, which snapshots of the EMA are differences to", relative(trainer, path))

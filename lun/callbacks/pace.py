@@ -58,7 +58,7 @@ class Stopwatch:
 
 
 def _kind_of(action_name: str) -> str:
-    """Which of both a mark is of, by its name, or "" for another: told once, since there are dozens a step."""
+    """Which of both a mark is of, by its name, or "" for another: found once, since there are dozens a step."""
     if action_name.endswith(FETCH):
         return FETCH
     return BETWEEN if action_name.startswith(CALLBACK) and action_name.endswith(BETWEEN) else ""

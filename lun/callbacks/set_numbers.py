@@ -23,7 +23,7 @@ class SetNumbers(Callback):
             self._logged_at = step
             laps = data_of(trainer).laps()
             losses = pl_module.by_set.take([*laps], trainer.strategy.reduce, pl_module.device)
-            told = {f"lap/{name}": lap for name, lap in laps.items()}
-            told |= {f"train/loss/{name}": loss for name, loss in losses.items()}
+            numbers = {f"lap/{name}": lap for name, lap in laps.items()}
+            numbers |= {f"train/loss/{name}": loss for name, loss in losses.items()}
             for logger in trainer.loggers:
-                logger.log_metrics(told, step)
+                logger.log_metrics(numbers, step)

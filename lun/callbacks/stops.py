@@ -99,13 +99,13 @@ class Stops(AtStepBoundary):
             signal.signal(number, self._note)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        self._tell()
+        self._log_once()
         super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
 
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        self._tell()
+        self._log_once()
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         if final:
@@ -119,13 +119,13 @@ class Stops(AtStepBoundary):
         if not agreed:
             return
         self.exit_code = agreed
-        self._tell()
+        self._log_once()
         trainer.should_stop = True
         # Ends the loop before this batch is trained on; should_stop alone would train on it and validate once more.
         raise StopIteration
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Tell the other ranks, unless it was from them that this one knows."""
+        """Notify the other ranks, unless it was from them that this one knows."""
         self._remind_no_more()
         wanted = isinstance(exception, KeyboardInterrupt | SystemExit)
         if trainer.world_size > 1 and not wanted and not is_from_another_rank(exception):
@@ -166,7 +166,7 @@ class Stops(AtStepBoundary):
             self.gave_up = True
         raise SystemExit(self.exit_code)
 
-    def _tell(self) -> None:
+    def _log_once(self) -> None:
         if self.exit_code and not self._logged:
             self._logged = True
             again = " (again to quit without saving)" if self.exit_code == INTERRUPTED else ""

@@ -88,7 +88,7 @@ def slow_loading(wait: float, workers: int) -> str:
 
 
 def resident_gib() -> float | None:
-    """Main memory that this process holds now; None where the system does not tell."""
+    """Main memory that this process holds now; None where the system does not say."""
     held = resident_bytes()
     return None if held is None else held / GIB
 

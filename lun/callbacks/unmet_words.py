@@ -39,7 +39,7 @@ class UnmetWords(Callback):
 
 
 def captions_of(dataset: Any) -> Iterator[str]:
-    """Captions spread over a dataset, with nothing left to chance; none of one that does not tell them."""
+    """Captions spread over a dataset, with nothing left to chance; none of one that does not give them."""
     access = DatasetAccess(dataset)
     for index in range(0, len(access), max(1, len(access) // LOOKED_AT)) if access.has("caption") else ():
         try:

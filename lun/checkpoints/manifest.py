@@ -1,4 +1,4 @@
-"""What a finished checkpoint is, noted beside it: a reader can tell a cut or changed file from the one written."""
+"""What a finished checkpoint is, noted beside it: a reader recognises a cut or changed file."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a run tells of the weights that it made: its name, config, tags, and a picture that they drew."""
+"""What a run says of the weights that it made: its name, config, tags, and a picture that they drew."""
 
 import base64
 import io

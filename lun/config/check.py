@@ -20,7 +20,7 @@ SCALE_LR = bool | Literal["none", "linear", "sqrt"] | None
 def check(merged: Merged) -> list[Fault]:
     """All faults of the configuration; nothing is called.
 
-    What targets take is read from their sources. Those that only an import can tell of, which may take seconds, are
+    What targets take is read from their sources. Those that only an import shows, which may take seconds, are
     looked at where nothing else is wrong.
     """
     recipes = RecipeCheck(merged)

@@ -34,7 +34,7 @@ INSIDES: Mapping[str, Instead] = {
         (
             "ldm.adapters.layer.Adapter",
             "ldm.models.base.TrainedModel",
-            "ldm.models.told_steps.TellsSteps",
+            "ldm.models.logged_steps.LogsSteps",
             "ldm.models.diffusion.latent_scale.ScalesLatents",
             "ldm.models.diffusion.learned_objective.LearnsObjective",
             "ldm.modules.encoders.openclip.OpenCLIPText",

@@ -57,7 +57,7 @@ class RecipeCheck:
             self.rest.append(lambda: self.check(value, path, slot))
 
     def look_at_the_rest(self) -> None:
-        """Import what no source tells enough of, where nothing is wrong but packages that are not installed."""
+        """Import what no source says enough of, where nothing is wrong but packages that are not installed."""
         self.find = get_obj_from_str
         while self.rest and all(fault.id == "DEP01" for fault in self.faults):
             self.rest.pop(0)()

@@ -64,7 +64,7 @@ def accepted_by(target: Callable[..., Any]) -> Accepted:
 
 
 def target_at(named: str) -> Any:
-    """The class or function at a path that the program itself wrote, as its source declares it if that tells enough."""
+    """The class or function at a path that the program itself wrote, as its source declares it if that says enough."""
     try:
         return declared(named)
     except Unreadable:

@@ -25,7 +25,7 @@ PLAIN = "\033[0m"
 
 @dataclass(frozen=True)
 class Noise:
-    """A message of another library that tells a person nothing; `pattern` has to match its beginning."""
+    """A message of another library that means nothing to a person; `pattern` has to match its beginning."""
 
     pattern: str
     reason: str

@@ -94,7 +94,7 @@ def extracted(
     tuned: Model, base: Model, rule: RankRule, globs: Sequence[str], dtype: torch.dtype | None
 ) -> MadeAdapters:
     """The difference of two models as LoRAs. Raises `Fault` MOD03 as `extract` does."""
-    configs = {**tuned.facts.configs, **base.facts.configs}  # of a run: what shapes do not tell
+    configs = {**tuned.facts.configs, **base.facts.configs}  # of a run: what shapes do not show
     described = replace(base, facts=replace(base.facts, configs=configs))
     new, old = published_networks(tuned), published_networks(described)
     shared = [name for name in old if name in new]

@@ -45,7 +45,7 @@ def build_dataset(recipe: Mapping[str, Any], split: str) -> Any:
 
 
 def build_sets(settings: MixSettings) -> JoinedSets:
-    """The datasets of several sets as one; pictures that two of them read are told."""
+    """The datasets of several sets as one; pictures that two of them read are reported."""
     datasets = {one.name: build_dataset(one.recipe, f"train.sets.{one.name}") for one in settings.sets}
     warn_of_shared_pictures(datasets)
     return JoinedSets(settings.sets, list(datasets.values()))

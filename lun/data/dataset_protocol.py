@@ -151,7 +151,7 @@ PACKABLE = ("sizes", "files", "fingerprint", "name", "record", "recorded")
 """Members of a dataset that can be packed."""
 
 CACHED_LATENTS = ("picture", "flipped", "caption", "preparation")
-"""Members that tell what of an example is pixels, which a cache keeps, from what is drawn anew."""
+"""Members that separate what of an example is pixels, which a cache keeps, from what is drawn anew."""
 
 
 class DatasetAccess:
@@ -231,7 +231,7 @@ class DatasetAccess:
         return picture
 
     def placement(self, index: int, flipped: bool, size: Size | None, draws: Draws) -> Mapping[str, Any]:
-        """Where the cut of an example lies; nothing where the dataset does not tell it."""
+        """Where the cut of an example lies; nothing where the dataset does not give it."""
         if not self.has("placement"):
             return {}
         drawn = {"draws": draws} if self.varied else {}
@@ -239,7 +239,7 @@ class DatasetAccess:
         return placed
 
     def fetch(self, indices: Sequence[int]) -> None:
-        """Tell the dataset which examples are read next."""
+        """Let the dataset know which examples are read next."""
         if self.has("fetch"):
             self.dataset.fetch(indices)
 
@@ -255,11 +255,11 @@ class DatasetAccess:
         return InShards(lengths, int(window))
 
     def path(self, index: int) -> str:
-        """A name for one example: its file where the dataset tells it."""
+        """A name for one example: its file where the dataset gives it."""
         return str(self.dataset.path(index)) if self.has("path") else f"example {index}"
 
     def paths(self) -> Sequence[str] | None:
-        """(n,) what tells each example from those of other datasets; None where nothing does."""
+        """(n,) what identifies each example among those of all datasets; None where nothing does."""
         if self.has("paths"):
             paths: Sequence[str] = self.dataset.paths()
             return paths

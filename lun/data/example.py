@@ -21,7 +21,7 @@ class Example(TypedDict, total=False):
     """(h, w, 3): uint8, which is divided on the device, or float32 in [-1, 1]"""
     caption: Required[str]
     caption_2: str
-    """for the second text encoder of a model, where it is to be told another one; `caption_3` for the third"""
+    """for the second text encoder of a model, where it gets another one; `caption_3` for the third"""
     caption_3: str
     slot: int
     """place in the endless sequence of examples; every random draw of this example is keyed by it"""
@@ -104,7 +104,7 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 def _absent(rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `row` lacks of the optional keys that another row has: counted in full, told its caption."""
+    """What `row` lacks of the optional keys that another row has: counted in full, given its caption."""
     lacking = {key for key in OPTIONAL if key not in row and any(key in other for other in rows)}
     defaults: dict[str, Any] = {"weight": 1.0} if "weight" in lacking else {}
     defaults |= {key: row["caption"] for key in FURTHER_CAPTIONS if key in lacking}

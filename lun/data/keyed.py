@@ -21,7 +21,7 @@ class Keyed(Dataset[Example]):
     """`dataset` behind the batch contract: adds `slot` and `example`, hands over draws, checks the first example.
 
     `dataset` has `__len__` and either `example(index, draws)` or `__getitem__(index)`; both return a map with `image`
-    (h, w, 3), uint8 or in [-1, 1], tensor or array, and `caption`; which of the two its values are is told by dtype.
+    (h, w, 3), uint8 or in [-1, 1], tensor or array, and `caption`; its dtype decides which of the two its values are.
     """
 
     def __init__(self, dataset: Any, seed: int) -> None:

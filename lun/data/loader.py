@@ -134,7 +134,7 @@ class Loader(DataLoader[Batch]):
 
 
 def with_lost_workers_named(batches: Iterator[Any], persistent: bool) -> Iterator[Any]:
-    """The batches. Raises `Fault` DAT12 where a worker is gone, which torch tells as an error of the program.
+    """The batches. Raises `Fault` DAT12 where a worker is gone, which torch reports as an error of the program.
 
     persistent   workers stay for the next who iterates, and end with their loader
     """

@@ -42,9 +42,9 @@ class Local(PreparedPictures):
     limit_images          use only so many, always the same ones whatever else lies in the folder's listing
     default_caption       text for images without a caption; None leaves those images out
     allow_empty_captions  keep images without a caption, with an empty one
-    caption_per_encoder   tell the second and third text encoder of a model (SDXL, SD 3) captions of their own, with
+    caption_per_encoder   give the second and third text encoder of a model (SDXL, SD 3) captions of their own, with
                           trigger words, prefix and suffix: `caption_2` and `caption_3` of descriptions, or files
-                          `NAME.txt2` and `NAME.txt3` beside `NAME.txt`; without one, an encoder is told the caption
+                          `NAME.txt2` and `NAME.txt3` beside `NAME.txt`; without one, an encoder gets the caption
     follow_links          read what links out of `data_root` lead to as well
     pictures              what becomes of the pixels: settings of `lun.data.images.preparation.Preparation`
 

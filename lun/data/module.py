@@ -239,7 +239,7 @@ class DataModuleFromConfig(LightningDataModule):
         return [access.path(self._law.key(place).example) for place in places]
 
     def fingerprint(self) -> str:
-        """What tells the training set from another."""
+        """What identifies the training set."""
         return self.training.fingerprint()
 
     def state_dict_of_data(self) -> dict[str, Any]:
@@ -265,7 +265,7 @@ class DataModuleFromConfig(LightningDataModule):
     def train_dataloader(self) -> Loader:
         """Batches of this rank without end, from the position on. Needs `follow` first."""
         if self.position is None:
-            raise RuntimeError("the data module was not told the position: call follow() before training")
+            raise RuntimeError("the data module does not know the position: call follow() before training")
         if self.n < self.global_batch:
             log.info(
                 "%d images are fewer than the %d of one step, so that a step holds some of them more than once",

@@ -57,7 +57,7 @@ class OneSet:
         return Order(examples, seed, shuffles=Windows(lie, seed))
 
     def fingerprint(self) -> str:
-        """What tells it from another: the dataset's own, else its class and length; window, and members of buckets."""
+        """What identifies it: the dataset's own, else its class and length; window, and members of buckets."""
         lie, own = self.access.lie(), self.access.fingerprint()
         if lie is not None:
             own = hashlib.sha256(f"{own} window={lie.across}".encode()).hexdigest()

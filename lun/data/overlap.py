@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def count_overlap(first: Any, second: Any) -> int:
-    """How many examples both datasets read; 0 where one of them does not tell its paths."""
+    """How many examples both datasets read; 0 where one of them does not give its paths."""
     if (shared := _shared_shards(first, second)) is not None:
         return shared
     paths = DatasetAccess(first).paths(), DatasetAccess(second).paths()

@@ -113,7 +113,7 @@ class PackedSet(PreparedPictures):
         return self.captions.made(sample.record, draws, sample.picture.name)
 
     def further_captions(self, index: int) -> dict[str, str]:
-        """As of `lun.data.local.Local`; nothing is read where every text encoder is told the same."""
+        """As of `lun.data.local.Local`; nothing is read where every text encoder gets the same."""
         return self._further(self.samples[index]) if self.caption_per_encoder else {}
 
     def _further(self, sample: StoredSample) -> dict[str, str]:

@@ -13,7 +13,7 @@ Weigher = Callable[[int], float]
 
 
 class WeighedDataset(Protocol):
-    """One that tells weights one by one, in place of the column `weights` of `FullDataset`."""
+    """One that gives weights one by one, in place of the column `weights` of `FullDataset`."""
 
     def weigher(self) -> Weigher | None:
         """None: all examples count alike"""

@@ -30,7 +30,7 @@ def whole_pictures(dataset: Any, indices: Sequence[int], at_least: int) -> Itera
 
 
 def whole_picture(dataset: Any, index: int, at_least: int) -> Image.Image:
-    """One of `whole_pictures`, of a set that was told to fetch it."""
+    """One of `whole_pictures`, of a set that was asked to fetch it."""
     if hasattr(dataset, "located"):  # of several sets
         which, own = dataset.located(index)
         return whole_picture([*dataset.sets.values()][which], own, at_least)

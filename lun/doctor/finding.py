@@ -1,4 +1,4 @@
-"""One line of the doctor's report, without anything that tells who and where somebody is."""
+"""One line of the doctor's report, without anything that says who and where somebody is."""
 
 import re
 from collections.abc import Iterable

@@ -38,7 +38,7 @@ def machine() -> Machine:
 
 
 def nvidia_driver() -> str | None:
-    """The version that nvidia-smi tells; None where it is missing or finds nothing."""
+    """The version that nvidia-smi prints; None where it is missing or finds nothing."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout

@@ -39,7 +39,7 @@ class ImageEncoder:
         self.processor = load_processor("AutoImageProcessor", self.folder, purpose)
 
     def _require_kind(self, purpose: Purpose) -> None:
-        """Raise `Fault` where the folder's `config.json` tells of another kind of model."""
+        """Raise `Fault` where the folder's `config.json` is of another kind of model."""
 
     @torch.inference_mode()
     def __call__(self, pictures: Sequence[Image]) -> Tensor:

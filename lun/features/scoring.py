@@ -1,4 +1,4 @@
-"""What is told of samples by their features: how well they fit captions, how far they are from data, what they copy."""
+"""Samples by their features: how well they fit captions, how far they are from data, what they copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lun.features.image_encoder import BATCH, CLIP, DINO, OTHER, ClipEncoder, Di
 Features = Mapping[str, Tensor]
 """(n, d) by the name of their encoder: `clip`, `dino`, `features`."""
 LOOKS = ("dino", "features", "clip")
-"""Encoders by how well they tell a copy from a picture of the same thing."""
+"""Encoders by how well they distinguish a copy from a picture of the same thing."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,6 @@ def scores_of(samples: Features, data: Features | None, captions: Tensor | None)
 
 
 def nearest_pictures(samples: Features, data: Features) -> NearestFeatures:
-    """Of each sample the picture of the data nearest to it, by the encoder that tells copies best."""
+    """Of each sample the picture of the data nearest to it, by the encoder that recognises copies best."""
     name = next(name for name in LOOKS if name in samples)
     return nearest_features(samples[name], data[name])

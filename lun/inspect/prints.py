@@ -1,4 +1,4 @@
-"""What tells pictures apart and copies from one another: a hash of what is seen, and one of the bytes."""
+"""What identifies pictures and copies of them: a hash of what is seen, and one of the bytes."""
 
 from __future__ import annotations
 

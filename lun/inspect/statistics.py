@@ -29,7 +29,7 @@ from lun.inspect.view import DatasetView
 CAPTIONS_READ = 20_000
 DUPLICATES_READ = 20_000
 STEPS = (32, 256)
-"""Examples of a step for which a packed set's window is told."""
+"""Examples of a step for which a packed set's window is shown."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a report asks of a dataset: what one does not tell by its protocol is left out of the report."""
+"""What a report asks of a dataset: what one does not offer by its protocol is left out of the report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THREADS = 8
 _FETCHED = 64
 """Pictures of a packed set that are asked for at once."""
 READ_AT_MOST = 3_000
-"""Examples that are read whole where a dataset does not tell sizes or captions without opening pictures."""
+"""Examples that are read whole where a dataset does not give sizes or captions without opening pictures."""
 
 
 class DatasetView:
@@ -115,7 +115,7 @@ class DatasetView:
         return np.ones(len(self), np.int64) if repeats is None else repeats
 
     def name(self, index: int) -> str:
-        """The path below the dataset's folder, else whatever tells it."""
+        """The path below the dataset's folder, else whatever names it."""
         return str(self.dataset.name(index)) if self.selection else self.access.path(index)
 
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ from lun.loggers.jsonl import plain
 
 
 class TrackioLogger(Logger):
-    """Tells `trackio`, whose pages `trackio show` serves on this machine. A resumed run goes on under its name.
+    """Logs to `trackio`, whose pages `trackio show` serves on this machine. A resumed run goes on under its name.
 
     project   under which runs are compared
     run_name  by default that of the run directory
@@ -53,7 +53,7 @@ class TrackioLogger(Logger):
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
-        """Told as the run begins, so that later ones have no effect."""
+        """Given as the run begins, so that later ones have no effect."""
         self._config |= vars(params) if isinstance(params, Namespace) else params
         _ = self.experiment
 

@@ -71,7 +71,7 @@ def is_plain(trainer: Trainer) -> bool:
 class Hooks:
     """The hooks of a trainer's callbacks and of its module that do anything, in Lightning's order.
 
-    Each runs under its profiling mark, by which the pace of training and what goes on are told.
+    Each runs under its profiling mark, by which the pace of training and what goes on are known.
     """
 
     def __init__(self, trainer: Trainer) -> None:

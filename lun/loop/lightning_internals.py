@@ -61,7 +61,7 @@ def restore_loop_counters(trainer: Trainer, pl_module: LightningModule, step: in
     steps = inside(trainer, AUTOMATIC_STEPS if automatic else MANUAL_STEPS)
     steps.ready = steps.completed = optimizer_steps
     inside(trainer, STEPPED)
-    # A module that optimizes by hand may still tell the trainer its window, by which logging is paced then.
+    # A module that optimizes by hand may still give the trainer its window, by which logging is paced then.
     trainer.fit_loop.epoch_loop._batches_that_stepped = batches // int(trainer.accumulate_grad_batches)
 
 

@@ -1,4 +1,4 @@
-"""The command: read samples and data once, tell the numbers, and show the samples that are nearest to the data."""
+"""The command: read samples and data once, log the numbers, and show the samples that are nearest to the data."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _measure(asked: argparse.Namespace) -> int:
         why = f"nothing holds the prompt of {missing}, and there is no data to compare with"
         fix = f"{missing.with_suffix('.txt').name} beside it, or DIR"
         raise Fault("CLI03", "--clip has no effect", where="--clip", why=why, fix=fix)
-    # torch and transformers, which take seconds; whatever is wrong with the words alone was told before
+    # torch and transformers, which take seconds; whatever is wrong with the words alone was reported before
     from lun.features.scoring import Encoders
     from lun.measure.measuring import measured
 

@@ -34,7 +34,7 @@ class ComparedData:
         chosen = range(0, len(dataset), -(-len(dataset) // most))
         if min(samples, len(chosen)) < 2:
             what = f"a distance takes two pictures or more: {samples} samples, {len(chosen)} of the data"
-            raise Fault("DAT02", what, fix="more of them; without data the CLIP score is told")
+            raise Fault("DAT02", what, fix="more of them; without data the CLIP score is measured")
         return cls(dataset, chosen)
 
     def features(self, encoders: Encoders) -> Features:

@@ -1,4 +1,4 @@
-"""A folder of samples: the pictures, and what each was told to show."""
+"""A folder of samples: the pictures, and what each was asked to show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHEET = "sheet.png"
 
 @dataclass(frozen=True)
 class SampledFile:
-    """A sample; `prompt` None where nothing tells it."""
+    """A sample; `prompt` None where nothing has it."""
 
     path: Path
     prompt: str | None

@@ -58,7 +58,7 @@ class WayToCompute:
 
 
 def fitted(arguments: Arguments, settings: Settings) -> Arguments:
-    """The command line with the settings that were chosen, which are told.
+    """The command line with the settings that were chosen, which are logged.
 
     Raises `Fault` DEV02 where nothing fits, CFG03 for a model whose memory is not predicted, CLI03 where no memory is
     found and CLI02 where a strategy spreads it.
@@ -95,7 +95,7 @@ Predict = Callable[[dict[str, Any]], Forecast]
 def fit(config: Mapping[str, Any], limit: int, predict: Predict, total: int) -> Fitting:
     """The first of the variants that fits into `limit` bytes, with as many pictures at a time as fit.
 
-    total  what the card has, as it is told. Raises `Fault` DEV02
+    total  what the card has, as it was given. Raises `Fault` DEV02
     """
     search = _Search(config, limit, predict)
     tried = []

@@ -36,7 +36,7 @@ class LiveBytes(TorchDispatchMode):
 
     @contextmanager
     def phase(self) -> Iterator[Callable[[], int]]:
-        """Within it, calling what it gives tells the peak since it began."""
+        """Within it, calling what it gives returns the peak since it began."""
         outer, self.peak = self.peak, self.now
         try:
             yield lambda: self.peak

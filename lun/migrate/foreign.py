@@ -15,11 +15,11 @@ from lun.data.index.listing import CAPTION_EXTENSIONS
 LOCAL = "lun.data.local.Local"
 
 NOTHING: tuple[Any, ...] = (None, False, 0, "", [], {})
-"""Values by which a setting is off, so that it need not be told."""
+"""Values by which a setting is off, so that it need not be reported."""
 
 
 class Taken:
-    """The settings of one map, taken by name; what nobody took and is not off is told at the end."""
+    """The settings of one map, taken by name; what nobody took and is not off is reported at the end."""
 
     def __init__(self, given: Any, where: str) -> None:
         if not isinstance(given, Mapping):
@@ -118,7 +118,7 @@ class Found:
 
 
 def caption_files(ending: str) -> list[str] | None:
-    """`captions.files` for an ending that is not read without being told."""
+    """`captions.files` for an ending that is not read unless it is named."""
     plain = ending.lstrip(".").lower()
     return None if plain in ("", *CAPTION_EXTENSIONS) else [plain]
 

@@ -64,7 +64,7 @@ def write_first_config(arguments: Arguments) -> Path:
     chosen = with_overlays(arguments, np.asarray(DatasetAccess(dataset).sizes()))
     if chosen.fit is not None:
         chosen = fitted(chosen, read_settings(chosen, None))
-    read_settings(chosen, None)  # whatever is wrong is told before anything is written
+    read_settings(chosen, None)  # whatever is wrong is reported before anything is written
     replace_text(file, as_text(chosen, len(dataset), file))
     log.info("wrote    %s", file)
     return file

@@ -26,7 +26,7 @@ TRAIN = "data.params.train.params"
 CALLBACKS = "lightning.callbacks"
 
 Kind = Literal["same", "changed", "idle", "none"]
-"""It has an equal; one that differs, as `say` tells; nothing has to be said; there is none."""
+"""It has an equal; one that differs, as `say` says; nothing has to be said; there is none."""
 
 
 @dataclass(frozen=True)

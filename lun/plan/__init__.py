@@ -1,1 +1,1 @@
-"""What a run is going to do and to need, told before it does anything."""
+"""What a run is going to do and to need, shown before it does anything."""

@@ -25,7 +25,7 @@ WHOLE_AT_FP16 = "first stage"
 
 @dataclass(frozen=True)
 class FixedMemory:
-    """Bytes that stay on the device all the time; of the optimizer's states None where only a card tells."""
+    """Bytes that stay on the device all the time; of the optimizer's states None where only a card shows it."""
 
     weights: int
     gradients: int
@@ -76,7 +76,7 @@ def state_bytes(optimizer: Recipe) -> float | None:
         return None
     try:
         measured = {_measured(optimizer, shape) for shape in SHAPES}
-    except (Fault, RuntimeError, TypeError):  # the start tells what is wrong with it
+    except (Fault, RuntimeError, TypeError):  # the start reports what is wrong with it
         return None
     return measured.pop() if len(measured) == 1 else None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHOWN = 2
-"""Prompts that are told word for word."""
+"""Prompts that are shown word for word."""
 LONGEST = 60
 """Characters of them."""
 CACHE = "data.params.cache.folder"
@@ -35,7 +35,7 @@ def show_plan(session: Session) -> None:
 
 
 def plan_lines(session: Session) -> list[str]:
-    """All of it; the captions are looked at where nothing is trained yet, since training tells of those it cuts."""
+    """All of it; the captions are looked at where nothing is trained yet, since training warns of those it cuts."""
     plan = plan_of(session)
     rows = [*plan.lines(), *(f"{label:<8} {text}" for label, text in outlook(session, plan.training_plan().parts))]
     return rows
@@ -57,7 +57,7 @@ def plan_of(session: Session) -> Plan:
 
 
 def outlook(session: Session, parts: list[PartSize]) -> Iterator[tuple[str, str]]:
-    """What only a start with its data and callbacks can tell."""
+    """What only a start with its data and callbacks knows."""
     run, model = session.run, session.model
     steps, logdir = run.length.max_steps, logdir_of(session)
     if course := rate_course(model.scheduler_config, run.learning_rate, steps):

@@ -34,7 +34,7 @@ SHOWN = (bool, int, float, str, list)
 
 @dataclass(frozen=True)
 class Amounts:
-    """What only pictures and devices tell: examples of both sets, a step's parts, and the length in steps."""
+    """What only pictures and devices show: examples of both sets, a step's parts, and the length in steps."""
 
     n: int
     n_validation: int | None

@@ -21,7 +21,7 @@ from ldm.scheduler_names import scheduler_named
 REFINED = ("guidance_rescale", "guidance_low", "guidance_high")
 """What there is to guidance besides its scale (`ldm.diffusion.sampling.guidance.Guidance`)."""
 FURTHER = ("prompt_2", "prompt_3")
-"""What the second and third text encoder of a model are told instead, in diffusers' words."""
+"""What the second and third text encoder of a model are given instead, in diffusers' words."""
 KOHYA: Mapping[str, str] = {
     "n": "negative",
     "w": "width",
@@ -57,7 +57,7 @@ class Prompt:
 
     @property
     def caption(self) -> Caption:
-        """What the text encoders are told."""
+        """What the text encoders are given."""
         return for_each(self.text, [self.settings.get(name) for name in FURTHER])
 
 

@@ -56,7 +56,7 @@ def timeline(rows: Sequence[Row], captions: Sequence[str], footer: str = "", til
 def heads(captions: Sequence[str], face: Font, width: float) -> list[list[str]]:
     """Each caption in two lines, broken at its first comma where all have one.
 
-    A word that ends every second line, such as "background", tells nothing and is left out.
+    A word that ends every second line, such as "background", distinguishes nothing and is left out.
     """
     pairs = [caption.split(",", 1) for caption in captions]
     if not all(len(pair) == 2 for pair in pairs):

@@ -148,7 +148,7 @@ def _pixels(size: tuple[int, int] | None) -> int:
 def temporary_folder(logdir: Path) -> Iterator[Path]:
     """A folder on the disk of `logdir` for runs, which goes at the end with all that lies in it, however that comes.
 
-    What else tells of the run in this process goes as well.
+    What else speaks of the run in this process goes as well.
     """
     before = os.environ.pop(VARIABLE, None)
     folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir=existing(logdir)))

@@ -26,7 +26,7 @@ class Attempt:
 
 
 def attempts(run: RunDirectory) -> list[Attempt]:
-    """The starts that `run.json` tells of, oldest first."""
+    """The starts in `run.json`, oldest first."""
     shown = _records(run)[-SHOWN:]
     settings = _settings(run) if len(shown) > 1 else []
     changes: list[list[str]] = [changed_settings(before, now) for before, now in pairwise(settings)]

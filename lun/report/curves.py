@@ -118,7 +118,7 @@ def _lines(path: Path, most: int = LARGEST) -> tuple[list[bytes], int]:
 
 
 def _kind(line: bytes) -> bytes:
-    """What tells lines apart without reading them: the name of the first metric, after step and time."""
+    """What distinguishes lines without reading them: the name of the first metric, after step and time."""
     parts = line.split(b'"', 6)
     return parts[5] if len(parts) > 5 else b""
 

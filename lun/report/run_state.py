@@ -67,7 +67,7 @@ class RunState:
 
 
 def run_state(run: RunDirectory, record: RunRecord | None, curves: Curves, writing: bool, now: float) -> RunState:
-    """The state that `run.json`, the run's lock and its newest metrics tell.
+    """The state by `run.json`, the run's lock and its newest metrics.
 
     writing   this process trains it: then nobody may open the lock, which the system would drop when it is closed
     """

@@ -126,11 +126,11 @@ def _data(recipe: dict[str, Any]) -> DataModuleFromConfig:
 
 
 def _require_variants(variants: int, recipes: Sequence[Recipe]) -> None:
-    """Raise `Fault` CFG08 for a cache that does not suit its sets, as far as their params tell."""
+    """Raise `Fault` CFG08 for a cache that does not suit its sets, as far as their params show."""
     kinds = [(admitted(one["target"]), one.get("params") or {}) for one in recipes]
     varied = [kind.varies(params) if hasattr(kind, "varies") else None for kind, params in kinds]
     require_variants(variants, any(varied))
-    if None not in varied:  # a set of one's own tells when it is built
+    if None not in varied:  # a set of one's own says so when it is built
         require_effect(variants, [bool(one) for one in varied])
 
 

@@ -1,4 +1,4 @@
-"""What a run reads, as far as settings and the file system tell: asked before anything is imported that takes time.
+"""What a run reads, as far as settings and the file system show: asked before anything is imported that takes time.
 
 Whoever reads them asks again, and says the same.
 """

@@ -1,4 +1,4 @@
-"""The loggers of a run: where they write, and what they are told of its settings."""
+"""The loggers of a run: where they write, and what they get of its settings."""
 
 import inspect
 import logging
@@ -37,9 +37,9 @@ def _build_logger(recipe: Recipe, run: Path) -> Logger:
 
 
 def log_settings(loggers: list[Logger], config: Mapping[str, Any]) -> None:
-    """Tell each logger the settings of the run, with which it begins.
+    """Give each logger the settings of the run, with which it begins.
 
-    TensorBoard is told none: its page of them would show a metric that there is not, and the run directory has them.
+    TensorBoard gets none: its page of them would show a metric that there is not, and the run directory has them.
     Raises `Fault` CFG08 for a service that refuses.
     """
     for logger in loggers:

@@ -69,7 +69,7 @@ class Session:
 
     settings   with the configuration as it will be stored
     run        what this start settled
-    first      how rank 0 tells the others what it decides
+    first      how rank 0 sends the others what it decides
     """
 
     arguments: Arguments

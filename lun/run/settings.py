@@ -52,7 +52,7 @@ class Settings:
         return replace(self, config=self.config | sections)
 
     def say_notes(self) -> None:
-        """Tell what was translated and what differs from the program that an old file was written for."""
+        """Log what was translated and what differs from the program that an old file was written for."""
         for note in self.notes:
             log.info("note: %s", note)
 

@@ -23,7 +23,7 @@ def _of_openmp() -> int | None:
 
 
 def say_if_crowded() -> None:
-    """Tell, before training on the CPU, that others keep its cores busy: threads that wait for each other do so at full
+    """Warn, before training on the CPU, that others keep its cores busy: threads that wait for each other do so at full
     speed, and a step of a small network takes several times as long with two of them as with one."""
     count, cores = torch.get_num_threads(), os.cpu_count() or 1
     busy = (load_average() or 0.0) / cores

@@ -104,7 +104,7 @@ class RunDirectory:
         return run
 
     def announce(self) -> None:
-        """Tell the ranks that are started from here which directory it is."""
+        """Let the ranks that are started from here know which directory it is."""
         os.environ[VARIABLE] = str(self.path)
 
     def link_latest(self) -> None:

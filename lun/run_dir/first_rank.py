@@ -15,7 +15,7 @@ PATIENCE = timedelta(minutes=30)  # the others may reach the question long befor
 
 @dataclass
 class FirstRank:
-    """Tells what rank 0 decided, by the way that reaches the others.
+    """Sends what rank 0 decided, by the way that reaches the others.
 
     Those that Lightning starts inherit rank 0's environment. Those of torchrun, SLURM or another machine do not, so
     they ask a store at the address at which the group will form.

@@ -1,4 +1,4 @@
-"""Asking SLURM to start a job again that was told to end before its time was up."""
+"""Asking SLURM to start a job again that was asked to end before its time was up."""
 
 import logging
 import os

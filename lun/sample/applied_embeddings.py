@@ -33,7 +33,7 @@ class AppliedEmbedding:
 
 
 def apply_embeddings(model: DDPM, embeddings: Sequence[AppliedEmbedding]) -> tuple[str, ...]:
-    """Let prompts of a built model use them; returns what each is, as pictures tell it.
+    """Let prompts of a built model use them; returns what each is, as pictures record it.
 
     Raises `Fault` MOD01, MOD02 or MOD05 for files that cannot be read, MOD03 for what is no embedding or one of another
     family, CFG08 for a word that cannot be one's own.

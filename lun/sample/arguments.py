@@ -141,7 +141,7 @@ def _seed(text: str) -> int:
 
 
 def guidance(text: str) -> float:
-    """A scale of guidance. Raises ValueError, which argparse tells, for what is no number at all."""
+    """A scale of guidance. Raises ValueError, which argparse prints, for what is no number at all."""
     number = float(text)
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no finite number from 0 on")

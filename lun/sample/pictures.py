@@ -47,7 +47,7 @@ class Picture:
 
     @property
     def caption(self) -> Caption:
-        """What the text encoders are told."""
+        """What the text encoders are given."""
         return for_each(self.prompt, [self.prompt_2, self.prompt_3])
 
     @property

@@ -190,7 +190,7 @@ class DeepSpeed(DeepSpeedStrategy):
 
 
 def _require_deepspeed() -> None:
-    """`Fault` DEP01 where it is not installed; on a machine without CUDA it is told to use the CPU."""
+    """`Fault` DEP01 where it is not installed; on a machine without CUDA it is set to use the CPU."""
     if find_spec("deepspeed") is None:
         raise Fault(
             "DEP01",

@@ -39,7 +39,7 @@ ONE_DEVICE = "one device: --devices 1      the first GPU: --devices 0,      no G
 class Ranks:
     """The processes that train: how many, which of them this is, and where they meet.
 
-    store   (address, port) at which rank 0 can tell the others something; None where they inherit its environment
+    store   (address, port) at which rank 0 can send the others something; None where they inherit its environment
     """
 
     count: int = 1

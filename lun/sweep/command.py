@@ -1,4 +1,4 @@
-"""The command: list the trials, run what is not done, and tell what came of all of them."""
+"""The command: list the trials, run what is not done, and report what came of all of them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _search(asked: argparse.Namespace, rest: Sequence[str], launch: Launch) -> i
 
     def value(trial: Trial) -> float | None:
         _note(folder, search.trials(), asked)
-        refuse_unlogged(folder, [trial], asked.metric)  # else as many runs as were asked for would tell nothing
+        refuse_unlogged(folder, [trial], asked.metric)  # else as many runs as were asked for would show nothing
         return results(folder, [trial], asked.metric, asked.maximize)[0].best
 
     with nullcontext() if asked.table else writing_into(folder.path, "-o"):

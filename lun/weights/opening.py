@@ -44,7 +44,7 @@ class Opened:
 
 
 def open_model(source: str, ema: bool | None = None, trust_pickle: bool = False) -> Opened:
-    """The model that `source` means, with one set of weights; tells what it found.
+    """The model that `source` means, with one set of weights; logs what it found.
 
     Raises `Fault` MOD01 to MOD05 for what cannot be used, RES01 for a run without a checkpoint.
     """

@@ -1,6 +1,6 @@
 """DPM-Solver++ (2M) on any path (Lu et al. 2022, arXiv 2211.01095, alg. 2), as diffusers has it for its own paths.
 
-diffusers' on rectified flow tells the network the time as a whole number, and begins short of pure noise.
+diffusers' on rectified flow gives the network the time as a whole number, and begins short of pure noise.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Whose latents a first stage makes, where names and shapes of its tensors do not tell: by what its folder says."""
+"""Whose latents a first stage makes, where names and shapes of its tensors do not show it: by what its folder says."""
 
 import logging
 import math
@@ -23,7 +23,7 @@ def require_same_latents(source: ComponentFiles, given: str, scale: Tensor, shif
     scale, shift  of the model's latents: () or (channels, 1, 1); numbers of each channel are not compared
     apart  it does not come with the network, so that nothing but its `config.json` says whose it is
 
-    Raises `Fault` MOD03 for other latents; what a lone file does not tell is a warning.
+    Raises `Fault` MOD03 for other latents; what a lone file does not say is a warning.
     """
     alike = latent_of(None, _channels(source)).alike
     if not alike or scale.ndim or bool(scale.isnan()):

@@ -1,4 +1,4 @@
-"""A published Stable Diffusion as a model to draw from: its networks built from what their tensors and facts tell."""
+"""A published Stable Diffusion as a model to draw from: its networks built from their tensors and facts."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def _require_encoders(model: Model, family: Family, without: Sequence[str]) -> N
 
 
 def unet_recipe(model: Model, family: Family) -> Recipe:
-    """Of the network of a model of this family, as its tensors and what is known of it tell."""
+    """Of the network of a model of this family, by its tensors and what is known of it."""
     network = family.network
     stored: Mapping[str, Any] = model.facts.configs.get(NETWORK, {})
     if stored:

@@ -1,10 +1,10 @@
-"""What a model is told of a picture in words: one caption, or one for each of its text encoders."""
+"""What a model is given of a picture in words: one caption, or one for each of its text encoders."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Caption = str | tuple[str, ...]
-"""A text for every text encoder, or one for each in their order; encoders beyond the last are told the first one's."""
+"""A text for every text encoder, or one for each in their order; encoders beyond the last get the first one's."""
 FURTHER = (2, 3)
 """Encoders that may have captions of their own, as `caption_2` and `caption_3` of an example."""
 
@@ -29,7 +29,7 @@ def captions_of(batch: Mapping[str, Any], key: str = "caption") -> list[Caption]
 
 
 def of_encoder(captions: Sequence[Caption], place: int) -> list[str]:
-    """What the text encoder at `place`, from 0 on, is told."""
+    """What the text encoder at `place`, from 0 on, is given."""
     each = [(caption,) if isinstance(caption, str) else caption for caption in captions]
     return [texts[place] if place < len(texts) else texts[0] for texts in each]
 

@@ -1,4 +1,4 @@
-"""T5's encoder, which Stable Diffusion 3 is told long captions by (Raffel et al. 2020, arXiv 1910.10683)."""
+"""T5's encoder, which encodes long captions for Stable Diffusion 3 (Raffel et al. 2020, arXiv 1910.10683)."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +110,7 @@ def vocabulary_folder(name: str) -> Path:
 class T5Text(nn.Module):
     """Captions to the states of T5's last layer, those of what fills up included.
 
-    It computes in float32 or bfloat16, never in float16, which its inner layers overflow: told to become float16 it
+    It computes in float32 or bfloat16, never in float16, which its inner layers overflow: cast to float16 it
     becomes bfloat16, and under autocast to float16 it computes in the precision of its weights.
 
     tokenizer   folder or hub id of a pipeline, or of the tokenizer alone

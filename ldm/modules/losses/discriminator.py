@@ -13,7 +13,7 @@ SLOPE = 0.2
 
 
 class NLayerDiscriminator(nn.Module):
-    """Tells real from decoded patches: (b, c, h, w) to one logit for each overlapping patch, (b, 1, h', w').
+    """Separates real from decoded patches: (b, c, h, w) to one logit for each overlapping patch, (b, 1, h', w').
 
     Layers, their order and their names are those of CompVis' checkpoints (`main.0.weight` ...).
     """

@@ -1,4 +1,4 @@
-"""A picture in patches, each told its place by a table of sines and cosines (Esser et al. 2024, arXiv 2403.03206)."""
+"""A picture in patches, each with its place by a table of sines and cosines (Esser et al. 2024, arXiv 2403.03206)."""
 
 from collections.abc import Callable
 

@@ -82,7 +82,7 @@ def build_autoencoder(config: Mapping[str, Any]) -> Any:
     try:
         network: Any = AutoencoderKL(**{name: value for name, value in config.items() if name != "padding_mode"})
     except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:
-        why = str(error).partition("\n")[0]  # torch tells its own stack after it
+        why = str(error).partition("\n")[0]  # torch prints its own stack after it
         raise Fault("CFG08", "the autoencoder that ddconfig describes cannot be built", why=why) from error
     for module in network.modules():
         if isinstance(module, nn.Conv2d) and any(module.padding):
@@ -94,7 +94,7 @@ def build_autoencoder(config: Mapping[str, Any]) -> Any:
 
 
 def refuse_other_shape(config: Mapping[str, Any], stored: Mapping[str, Any], source: str) -> None:
-    """MOD03 if a folder's `config.json` describes another network: shapes alone do not tell all."""
+    """MOD03 if a folder's `config.json` describes another network: shapes alone do not show all."""
     differing = [key for key, value in config.items() if key in stored and stored[key] != value]
     if differing:
         facts = [f"{key}: {stored[key]} there, {config[key]} here" for key in differing]

@@ -1,1 +1,1 @@
-"""Numbers that tell more of a run than its loss does."""
+"""Numbers that show more of a run than its loss does."""

@@ -16,7 +16,7 @@ PHASES = ("val", "val_ema")
 
 
 class ExampleNumbers(Callback):
-    """Is told the losses of all ranks' examples when a log is due and after each validation, and logs what it makes of
+    """Measures the losses of all ranks' examples when a log is due and after each validation, and logs what it makes of
     them. Only looks on: weights, draws and averages stay what they are.
 
     A run has as many of these as it names; the first reads for all of them.
@@ -26,7 +26,7 @@ class ExampleNumbers(Callback):
         """Further columns of the rows, which the host knows of a batch."""
         return {}
 
-    def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
+    def measure(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
         """Numbers to log, the same on every rank, of the rows of a phase (`ExampleLosses`) since the last call."""
         raise NotImplementedError
 
@@ -36,20 +36,20 @@ class ExampleNumbers(Callback):
         if examples is None:
             raise _no_diffusion_model(self, pl_module)
         examples.watch(self.columns())
-        self._told_at: int | None = None
+        self._logged_at: int | None = None
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         step = pl_module.position.step
-        if step % trainer.log_every_n_steps == 0 and step != self._told_at and self._reads(trainer):
-            self._told_at = step
-            tell_all(trainer, pl_module, "train")
+        if step % trainer.log_every_n_steps == 0 and step != self._logged_at and self._reads(trainer):
+            self._logged_at = step
+            log_all(trainer, pl_module, "train")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._told_at = step_of(pl_module)  # with several micro-batches a step, the first ends at this step still
+        self._logged_at = step_of(pl_module)  # with several micro-batches a step, the first ends at this step still
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if step_of(pl_module) != self._told_at and self._reads(trainer):
-            tell_all(trainer, pl_module, "train")
+        if step_of(pl_module) != self._logged_at and self._reads(trainer):
+            log_all(trainer, pl_module, "train")
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         if not self._reads(trainer):
@@ -58,26 +58,26 @@ class ExampleNumbers(Callback):
             if trainer.sanity_checking:
                 pl_module.examples.drop(phase)
             elif phase == "val" or pl_module.model_ema is not None:
-                tell_all(trainer, pl_module, phase)
+                log_all(trainer, pl_module, phase)
 
     def _reads(self, trainer: Any) -> bool:
         return next(one for one in trainer.callbacks if isinstance(one, ExampleNumbers)) is self
 
 
-def tell_all(trainer: Any, pl_module: Any, phase: str) -> None:
-    """Read the rows of a phase, tell them to each `ExampleNumbers` of a trainer, and log what these say. Collective."""
+def log_all(trainer: Any, pl_module: Any, phase: str) -> None:
+    """Read the rows of a phase, give them to each `ExampleNumbers` of a trainer, and log its numbers. Collective."""
     rows = pl_module.examples.take(phase, pl_module.objective.path)
     if trainer.world_size > 1:
         rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)
     if not len(rows["loss"]):
         return
-    step, told = step_of(pl_module), dict[str, float]()
+    step, numbers = step_of(pl_module), dict[str, float]()
     for one in trainer.callbacks:
         if isinstance(one, ExampleNumbers):
-            told |= one.tell(phase, rows, step)
-    if told:
+            numbers |= one.measure(phase, rows, step)
+    if numbers:
         for logger in trainer.loggers:
-            logger.log_metrics(told, step)
+            logger.log_metrics(numbers, step)
 
 
 def of_all_ranks(

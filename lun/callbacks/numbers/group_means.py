@@ -22,22 +22,22 @@ class GroupMeans:
         """{`PHASE/NAME/GROUP`: mean} and, once there is something to compare with, {`PHASE/NAME_rel/GROUP`: quotient}.
 
         family  `PHASE/NAME`
-        groups  which of the losses (m,) are of each group; those without any are not told
+        groups  which of the losses (m,) are of each group; those without any are not logged
         enough  examples to compare with
         """
-        told = {}
+        means = {}
         for group, chosen in groups.items():
             own = losses[chosen]
             if not len(own):
                 continue
             name, mean = metric(family, group), float(own.mean())
-            told[name] = mean
+            means[name] = mean
             total, count = self._first.get(name, (0.0, 0))
             if count < enough and np.isfinite(mean):
                 self._first[name] = (total + float(own.sum()), count + len(own))
             elif total:
-                told[metric(family, group, "_rel")] = mean / (total / count)
-        return told
+                means[metric(family, group, "_rel")] = mean / (total / count)
+        return means
 
     def state_dict(self) -> dict[str, Any]:
         return {"first": {name: list(entry) for name, entry in self._first.items()}}

@@ -43,7 +43,7 @@ class GroupedLosses(ExampleNumbers):
         """Which of the rows are of each group: (m,) by name."""
         raise NotImplementedError
 
-    def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
+    def measure(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
         enough = ENOUGH if phase == "train" else 1  # validation has the same examples and noise each time
         return self.means.of(f"{phase}/{self.name}", self.groups(rows), rows["loss"], enough)
 
@@ -97,7 +97,7 @@ class LossBySize(GroupedLosses):
 class LossByTag(GroupedLosses):
     """Logs `train/loss_by_tag/TAG` and `val/...`: the loss of the examples whose captions have a tag or any such words.
 
-    The captions are those that the network is told, with what was shuffled, dropped and replaced in them.
+    The captions are those that the network is given, with what was shuffled, dropped and replaced in them.
 
     tags  words to look for, or how many of the training set's most frequent tags
 

@@ -20,7 +20,7 @@ Copies = list[list[str]]
 def held_out_copies(train: Any, held_out: Any, compare: int) -> Copies:
     """Pictures of `held_out` that look like one of the first `compare` of `train`, and a warning that names some.
 
-    Nothing of data sets that do not tell their files. Reads each of these pictures once, small.
+    Nothing of data sets that do not name their files. Reads each of these pictures once, small.
     """
     both = [DatasetAccess(one) for one in (held_out, train)]
     places = [(which, index) for which, access in enumerate(both) for index in range(min(len(access), compare))]

@@ -78,7 +78,7 @@ class HeldOutGap(ExampleNumbers):
                 rows = of_all_ranks(rows, gathered, trainer.strategy.reduce, pl_module.device)
             self._of_trained = rows
 
-    def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
+    def measure(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
         if phase == "train":
             return {}
         if self._averaged == (phase == "val_ema"):
@@ -163,11 +163,11 @@ def losses_of_trained(trainer: Any, model: Any, met: Sequence[Met]) -> Iterator[
 
 @torch.no_grad()
 def _losses(trainer: Any, model: Any, batch: Batch) -> Tensor:
-    told = {name: value for name, value in batch.items() if name not in OF_A_SET}
+    without_set = {name: value for name, value in batch.items() if name not in OF_A_SET}
     with trainer.precision_plugin.val_step_context():
-        draws = model.draws(told)
-        x0 = model.encode(told, draws)
-        losses: Tensor = model.losses(x0, model.condition(told, None, x0), draws, told).simple
+        draws = model.draws(without_set)
+        x0 = model.encode(without_set, draws)
+        losses: Tensor = model.losses(x0, model.condition(without_set, None, x0), draws, without_set).simple
     return losses
 
 

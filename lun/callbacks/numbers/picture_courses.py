@@ -57,7 +57,7 @@ def _bin(log_snr: float) -> int:
 
 
 class PictureCourse(NamedTuple):
-    """One picture's course: how often it was looked at, and what is told of it in `pictures.json`."""
+    """One picture's course: how often it was looked at, and what stands of it in `pictures.json`."""
 
     example: int
     n: int

@@ -34,7 +34,7 @@ class PictureLosses(ExampleNumbers):
     """Writes `metrics/pictures.json` after each validation, every so many steps and at the end: what stands out.
 
     Training pictures cost no forward pass of their own: the loss of each is compared with those of others of its set at
-    the same noise level. Pictures for validation meet the same noise each time, so that their losses are told as they
+    the same noise level. Pictures for validation meet the same noise each time, so that their losses are logged as they
     are. High excess: mislabelled, damaged or rare; low: easy, or memorised. Held-out pictures that look like one
     of training are named at the start.
 
@@ -74,7 +74,7 @@ class PictureLosses(ExampleNumbers):
         if self._writes and "val" in self._sets:
             self._copies = held_out_copies(self._sets["train"], self._sets["val"], self.compare)
 
-    def tell(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
+    def measure(self, phase: str, rows: Rows, step: int) -> Mapping[str, float]:
         if phase in self.tables:
             self._take(phase, rows, step)
             if phase == "val" or step - self._written_at >= self.every_n_train_steps:

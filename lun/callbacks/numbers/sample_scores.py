@@ -92,7 +92,7 @@ class SampleScores(AtStepBoundary):
         self.device = device
         self._encoders = Encoders()
         self._data: Features | None = None
-        self._told: list[str] = []
+        self._prompts: list[str] = []
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Raises `Fault` CFG08 for a model that draws nothing, MOD01 and others for what is no encoder."""
@@ -102,7 +102,7 @@ class SampleScores(AtStepBoundary):
                 "CFG08", "SampleScores needs a model that draws", where="lightning.callbacks", fix="leave it out"
             )
         data = data_of(trainer)
-        self._told = _captions(data.dataset("validation" if data.has("validation") else "train"), self.pictures)
+        self._prompts = _captions(data.dataset("validation" if data.has("validation") else "train"), self.pictures)
         if trainer.is_global_zero:
             self._encoders = Encoders.load(**self.folders, device=self.device)
 
@@ -113,7 +113,7 @@ class SampleScores(AtStepBoundary):
         with preserved_state(pl_module):
             drawn = self._draw(trainer, pl_module)
             if trainer.is_global_zero:
-                self._tell(trainer, drawn, step)
+                self._log_scores(trainer, drawn, step)
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -123,33 +123,33 @@ class SampleScores(AtStepBoundary):
         """On all ranks, which may hold the weights together."""
         drawn: list[Tensor] = []
         with model.ema_scope():  # of a model without averages, the raw ones
-            for start in range(0, len(self._told), AT_ONCE):
-                captions = self._told[start : start + AT_ONCE]
+            for start in range(0, len(self._prompts), AT_ONCE):
+                captions = self._prompts[start : start + AT_ONCE]
                 with trainer.precision_plugin.forward_context():
                     some = model.sample_prompts(captions, list(range(start, start + len(captions))), **self._how)
                 drawn += some.float().cpu()
         return [Image.fromarray(pixels) for pixels in to_uint8(torch.stack(drawn))]
 
-    def _tell(self, trainer: Trainer, drawn: list[Image.Image], step: int) -> None:
+    def _log_scores(self, trainer: Trainer, drawn: list[Image.Image], step: int) -> None:
         dataset = data_of(trainer).dataset("train")
         places = range(0, len(dataset), -(-len(dataset) // self.compare)) if self.compare else range(0)
         if self._data is None and len(places) > 1:
             self._data = self._encoders.of_pictures(whole_pictures(dataset, places, SIDE))
         samples = self._encoders.of_pictures(drawn)
-        numbers = scores_of(samples, self._data, self._encoders.of_captions(self._told))
+        numbers = scores_of(samples, self._data, self._encoders.of_captions(self._prompts))
         for logger in trainer.loggers:
             logger.log_metrics({f"samples/{name}": value for name, value in numbers.items()}, step)
-        told: dict[str, Any] = {"step": step, "numbers": numbers}
+        record: dict[str, Any] = {"step": step, "numbers": numbers}
         if self._data is not None:
             nearest, access = nearest_pictures(samples, self._data), DatasetAccess(dataset)
-            rows = zip(self._told, nearest.cosine.tolist(), nearest.index.tolist(), strict=True)
+            rows = zip(self._prompts, nearest.cosine.tolist(), nearest.index.tolist(), strict=True)
             pairs = [
                 {"cosine": cosine, "caption": text, "seed": seed, "picture": access.path(places[index])}
                 for seed, (text, cosine, index) in enumerate(rows)
             ]
-            told["nearest"] = sorted(pairs, key=lambda pair: -float(pair["cosine"]))
+            record["nearest"] = sorted(pairs, key=lambda pair: -float(pair["cosine"]))
         try:
-            replace_text(Path(trainer.default_root_dir) / FILE, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+            replace_text(Path(trainer.default_root_dir) / FILE, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
         except OSError as error:
             log.warning("%s cannot be written for now: %s", FILE, error.strerror)
 

@@ -65,9 +65,9 @@ class StepNumbers(Callback):
         if step == self._logged_at or not self.due(trainer, step):
             return
         self._logged_at = step
-        if told := self.numbers(trainer, pl_module):
+        if logged := self.numbers(trainer, pl_module):
             for logger in trainer.loggers:
-                logger.log_metrics(told, step)
+                logger.log_metrics(logged, step)
 
     def numbers(self, trainer: Any, pl_module: Any) -> dict[str, float]:
         """What to log of the step that was completed. Collective."""
@@ -82,8 +82,8 @@ class GradientNorms(StepNumbers):
     train/grad_clipped   share of the steps that were clipped, 0 to 1, where `gradient_clip_val` limits the norm
     grad_norm/PART       norm of each part of the networks, in the step that is logged
 
-    An autoencoder's discriminator, which has an optimizer of its own, is told as `train/grad_norm_2`. Parts are not
-    told of steps within the backward pass (`FusedBackward`), which leave no gradients to measure.
+    An autoencoder's discriminator, which has an optimizer of its own, is logged as `train/grad_norm_2`. Parts are not
+    measured of steps within the backward pass (`FusedBackward`), which leave no gradients to measure.
     """
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
@@ -115,11 +115,11 @@ class GradientNorms(StepNumbers):
         if not flat:
             return {}
         found = iter(self._over_ranks(flat, trainer, pl_module.device))
-        told: dict[str, float] = {}
+        logged: dict[str, float] = {}
         for number, norms in enumerate(taken):
             own = [norm for norm in islice(found, len(norms)) if math.isfinite(norm)]
-            told |= _told(own, _limit(pl_module), f"_{number + 1}" if number else "")
-        return told | {f"grad_norm/{part}": norm for part, norm in zip(parts, found, strict=True)}
+            logged |= _of_norms(own, _limit(pl_module), f"_{number + 1}" if number else "")
+        return logged | {f"grad_norm/{part}": norm for part, norm in zip(parts, found, strict=True)}
 
     def _over_ranks(self, norms: list[Tensor | float], trainer: Any, device: torch.device) -> list[float]:
         """Norms over all ranks, of which each knows its part or all: the one read. Collective."""
@@ -157,21 +157,21 @@ class WeightChanges(StepNumbers):
         sums = torch.stack([_change(old, after[part]) for part, old in before.items()])
         if trainer.world_size > 1:  # copies on several ranks weigh alike in what follows
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
-        told = {}
+        logged = {}
         for part, (change, norm, moved, count) in zip(before, sums.tolist(), strict=True):
-            told[f"moved/{part}"] = moved / max(count, 1)
+            logged[f"moved/{part}"] = moved / max(count, 1)
             if norm:
-                told[f"update_ratio/{part}"] = math.sqrt(change / norm)
-        return told
+                logged[f"update_ratio/{part}"] = math.sqrt(change / norm)
+        return logged
 
 
-def _told(norms: list[float], limit: float | None, which: str) -> dict[str, float]:
+def _of_norms(norms: list[float], limit: float | None, which: str) -> dict[str, float]:
     if not norms:
         return {}
-    told = {f"train/grad_norm{which}": sum(norms) / len(norms), f"train/grad_norm_max{which}": max(norms)}
+    logged = {f"train/grad_norm{which}": sum(norms) / len(norms), f"train/grad_norm_max{which}": max(norms)}
     if limit:
-        told[f"train/grad_clipped{which}"] = sum(norm > limit for norm in norms) / len(norms)
-    return told
+        logged[f"train/grad_clipped{which}"] = sum(norm > limit for norm in norms) / len(norms)
+    return logged
 
 
 def _limit(model: Any) -> float | None:

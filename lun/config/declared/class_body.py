@@ -11,7 +11,7 @@ from lun.config.declared.module_source import ModuleText, bound_by, flattened, i
 from lun.config.declared.stand_ins import Computed, Unreadable, abstract, refuse
 
 FAILURES = (NameError, AttributeError, TypeError, ValueError, KeyError, IndexError, SyntaxError, ImportError)
-"""What evaluating a declaration meets where it needs more than a source tells."""
+"""What evaluating a declaration meets where it needs more than a source says."""
 CARRIED_OUT = ("dataclass", "configurable", "runtime_checkable")
 """Decorators of classes that say what these are."""
 _WITHOUT_EFFECT = ("final", "rank_zero_only", "maybe_allow_in_graph", "compatibility")

@@ -41,7 +41,7 @@ def declared_module(name: str) -> DeclaredModule:
 def declared(path: str) -> Any:
     """The class or function at an import path, as it is declared.
 
-    Raises `Fault` CFG04 where there is none, `Unreadable` where only importing it would tell.
+    Raises `Fault` CFG04 where there is none, `Unreadable` where only importing it would show.
     """
     found = get_obj_from_str(path, declared_module)
     if is_stand_in(found):

@@ -1,4 +1,4 @@
-"""What stands in a declaration for things that its source does not tell: compiled classes, methods, computed values."""
+"""What stands in a declaration for things that its source does not say: compiled classes, methods, computed values."""
 
 import types
 from abc import ABCMeta
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 class Unreadable(Exception):
-    """The source alone does not tell."""
+    """The source alone does not say."""
 
 
 class Computed(Enum):
@@ -42,7 +42,7 @@ class CompiledModule(types.ModuleType):
 
 
 def stand_in(module: str, name: str) -> type:
-    """A class of this name, for an annotation or a base that no source tells more of."""
+    """A class of this name, for an annotation or a base that no source says more of."""
     return OpaqueType(name, (Opaque,), {"__module__": module})
 
 

@@ -150,7 +150,7 @@ def _without_holes(node: Node) -> Node:
     return replace(node, value=items)
 
 
-# Telling it
+# Saying it
 
 
 def _conflict(one: Layer, other: Layer, path: tuple[str, ...], shipped: _Shipped) -> Fault:

@@ -1,1 +1,1 @@
-"""What a configuration can say, told to editors and on a page: parts, their keys, types and meaning, without torch."""
+"""What a configuration can say, for editors and on a page: parts, their keys, types and meaning, without torch."""

@@ -71,7 +71,7 @@ def _plainest(target: Any) -> Callable[[str], tuple[int, bool, str]]:
 
 
 def _fitting(path: str) -> Any:
-    """The part at a path, or None where a configuration may not name it, or only importing it would tell."""
+    """The part at a path, or None where a configuration may not name it, or only importing it would show."""
     try:
         target = declared(path)
         if refusal(target) is not None:

@@ -1,4 +1,4 @@
-"""What a cache of moments takes on disk, told before it is filled."""
+"""What a cache of moments takes on disk, shown before it is filled."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -47,7 +47,7 @@ def _largest(recipes: Sequence[Recipe], buckets: Mapping[str, Any] | None) -> in
 
 
 def _bytes_of(model: Mapping[str, Any], side: int, number: int) -> int | None:
-    """Of the moments of one picture; None of a first stage that does not tell its shape."""
+    """Of the moments of one picture; None of a first stage that does not give its shape."""
     params = (model.get("first_stage_config") or {}).get("params") or {}
     if "embed_dim" not in params or "ch_mult" not in (params.get("ddconfig") or {}):
         return None

@@ -17,7 +17,7 @@ from ldm.errors import Fault
 from lun.data.images.colours import ColourManagement, NoScale, to_rgb
 from lun.data.index.dir_handle import open_file
 
-# Pillow's limit on pixels raises at 179 million, which a large scan has; `_check_pixels` tells bombs better.
+# Pillow's limit on pixels raises at 179 million, which a large scan has; `_check_pixels` recognises bombs better.
 Image.MAX_IMAGE_PIXELS = 93_312_000_000
 PngImagePlugin.MAX_TEXT_CHUNK = 10 * ImageFile.SAFEBLOCK
 PngImagePlugin.MAX_TEXT_MEMORY = 64 * PngImagePlugin.MAX_TEXT_CHUNK
@@ -141,7 +141,7 @@ def _check_pixels(path: str | os.PathLike[str], size: int, width: int, height: i
 
 
 def _lies(image: Image.Image) -> bool:
-    """Whether the picture's pixels are still to be turned by a quarter; of a TIFF, Pillow tells them upright."""
+    """Whether the picture's pixels are still to be turned by a quarter; of a TIFF, Pillow gives them upright."""
     try:
         return image.format != "TIFF" and image.getexif().get(_ORIENTATION) in _LYING
     except DECODE_ERRORS:  # broken notes, as in `upright`

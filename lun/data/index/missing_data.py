@@ -1,4 +1,4 @@
-"""What to tell a person whose folder holds no data set: what lies there instead, and which folder may be meant."""
+"""The error of a person whose folder holds no data set: what lies there instead, and which folder may be meant."""
 
 import logging
 from collections.abc import Sequence
@@ -160,7 +160,7 @@ _ASKED_BY = {
 
 
 class Unusable(Fault):
-    """A `Fault` of a folder that was read in full and in which nothing is left; `selection` tells of every picture."""
+    """A `Fault` of a folder that was read in full and in which nothing is left; `selection` has each picture."""
 
     def __init__(self, fault: Fault, selection: Any) -> None:
         super().__init__(fault.id, fault.what, where=fault.where, why=fault.why, fix=fault.fix)

@@ -1,4 +1,4 @@
-"""What to tell a person who names a folder of pictures that is not there."""
+"""The error of a person who names a folder of pictures that is not there."""
 
 import difflib
 import os
@@ -44,8 +44,8 @@ def folder_given_by(word: str, split: str) -> Iterator[None]:
         setting = f"data.params.{split}.params.data_root"
         if fault.where in ("--data_root", setting):
             fault.where = (word if word.startswith("--") else "DIR") if word else setting
-        told = f"{word} " if word else ""
-        fault.fix = fault.fix.replace("--data_root " + f"{_set_of(split)}=", told).replace("--data_root ", told)
+        option = f"{word} " if word else ""
+        fault.fix = fault.fix.replace("--data_root " + f"{_set_of(split)}=", option).replace("--data_root ", option)
         raise
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def index_path(root: Path, kind: str) -> Path:
-    """Where the index of `root` lies; `kind` tells its parts from one another."""
+    """Where the index of `root` lies; `kind` distinguishes its parts."""
     real = os.path.realpath(root)
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:20]
     return cache_root() / "index" / f"{os.path.basename(real) or 'root'}-{digest}" / f"{kind}.columns"

@@ -15,7 +15,7 @@ def one_line(text: str) -> str:
 
 
 class CaptionReader:
-    """Reads caption files; tells once if one of them is not UTF-8. `several`: each line is a caption of its own."""
+    """Reads caption files; warns once if one of them is not UTF-8. `several`: each line is a caption of its own."""
 
     def __init__(self, several: bool = False) -> None:
         self.several = several

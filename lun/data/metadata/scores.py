@@ -1,4 +1,4 @@
-"""Tags that tell a picture's score."""
+"""Tags that give a picture's score."""
 
 from __future__ import annotations
 

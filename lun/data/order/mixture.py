@@ -23,7 +23,7 @@ class Mixture:
 
     whole  a block is one epoch, so that after each epoch every set was read exactly as often as said; for whole rates.
            Else blocks are as short as the smallest set allows, for shares that hold at every moment
-    what   tells several mixtures of one seed apart
+    what   distinguishes the mixtures of one seed
     """
 
     def __init__(self, rates: Sequence[Fraction], whole: bool, seed: int, *what: int) -> None:

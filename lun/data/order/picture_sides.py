@@ -1,4 +1,4 @@
-"""Whether the sizes that pictures are read at are ones that the network takes, told before anything is built."""
+"""Whether the sizes that pictures are read at are ones that the network takes, known before anything is built."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -9,7 +9,7 @@ from lun.data.order.law_start import LawStart
 
 
 class Continuable(Law, Protocol):
-    """A law that tells what was read of each set before a place, so that another can go on from there."""
+    """A law that counts what was read of each set before a place, so that another can go on from there."""
 
     def reached(self, place: int, step: int) -> LawStart:
         """What was read before `place`, the beginning of a batch, after `step` steps of the run."""

@@ -43,7 +43,7 @@ class Stream:
     """Number -> index of an example, without end.
 
     parts  the sets
-    what   tells the streams of one seed apart
+    what   distinguishes the streams of one seed
     first  set -> how many of its examples were read before number 0; they go on where they were
 
     Raises `Fault` CFG08 for sets of which one is read so seldom, or all so often, that no memory holds their order.

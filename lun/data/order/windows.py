@@ -51,7 +51,7 @@ class Lap:
 class Windows:
     """A permutation of all examples for each lap: number in the lap -> index, as `Shuffles`, in windows.
 
-    what       tells the sequences of one seed apart
+    what       distinguishes the sequences of one seed
     of_shards  the same for the order of shards alone: buckets of one set walk through the same windows
     """
 

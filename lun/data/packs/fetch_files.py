@@ -1,4 +1,4 @@
-"""A process that fetches files of a packed set: what and from where is told by JSON on its standard input."""
+"""A process that fetches files of a packed set: what and from where is read as JSON on its standard input."""
 
 import json
 import sys

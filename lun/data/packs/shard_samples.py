@@ -1,4 +1,4 @@
-"""Samples of a packed set by their index: bytes, checked, told apart by their extensions."""
+"""Samples of a packed set by their index: bytes, checked, distinguished by their extensions."""
 
 import hashlib
 import zlib

@@ -1,6 +1,6 @@
 """OneTrainer's presets and configurations: what settings come to together; the rest is in the table.
 
-A preset says only what differs from the program's defaults, so that these are told where they mean something here.
+A preset says only what differs from the program's defaults, so that these are given where they mean something here.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ _OF_WORDS = ("embedding", "preserve_embedding_norm", "additional_embeddings", "t
 
 
 def _without_effect(taken: Taken, draft: Draft, method: str, content: Mapping[str, Any]) -> None:
-    """What has no effect there either, beside the settings that are made, is told in one line."""
+    """What has no effect there either, beside the settings that are made, is said in one line."""
     silent: list[str] = [part for part in _OTHER_PARTS if part in content]
     silent += [name for name in _FORM if name in content and not (name == "cloud" and content[name].get("enabled"))]
     kind = str(content.get("peft_type", "LORA")).lower()

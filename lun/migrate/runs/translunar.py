@@ -20,7 +20,7 @@ def is_ours(content: Any) -> bool:
 
 
 def read(files: Sequence[str]) -> Draft:
-    """The files in one, later ones over earlier; what has no successor is left out and told.
+    """The files in one, later ones over earlier; what has no successor is left out and reported.
 
     Raises `Fault` CFG01, CFG02, CFG03 or CFG08 for files that cannot be read, an ExceptionGroup of several.
     """

@@ -1,4 +1,4 @@
-"""The first stage as the cache sees it: pictures in, moments out, and what tells it from another."""
+"""The first stage as the cache sees it: pictures in, moments out, and what identifies it."""
 
 from typing import Any
 
@@ -29,5 +29,5 @@ class LatentEncoder:
         return moments.float().cpu()
 
     def identity(self) -> str:
-        """What tells this first stage from another, which never meets its moments."""
+        """What identifies this first stage: another never meets its moments."""
         return identity(self.first_stage)

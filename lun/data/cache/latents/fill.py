@@ -69,7 +69,7 @@ def fill(
     workers: int,
     batches: list[list[int]] | None = None,
 ) -> None:
-    """Encode `missing` and write it; pictures that cannot be read are left out, for the run to tell and replace.
+    """Encode `missing` and write it; pictures that cannot be read are left out, for the run to report and replace.
 
     batches  numbers of those that are encoded together
     """

@@ -29,7 +29,7 @@ class Share:
 
 
 class Flushed(Protocol):
-    """What takes in results, and is told to write them down."""
+    """What takes in results, and is asked to write them down."""
 
     def flush(self) -> None: ...
 
@@ -57,7 +57,7 @@ def fill_together(
 
 
 def steadily(batches: Iterable[Batch], add: Callable[[Batch], int], writer: Flushed, total: int, what: str) -> None:
-    """Take in batch after batch, tell how far it is, and write at least every two minutes.
+    """Take in batch after batch, log how far it is, and write at least every two minutes.
 
     add  computes one batch, hands it to `writer`, and returns how many of the `total` entries it stood for
     """

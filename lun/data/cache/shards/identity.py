@@ -1,4 +1,4 @@
-"""What tells a network from every other that would compute something else."""
+"""What identifies a network among all that would compute something else."""
 
 import hashlib
 from collections.abc import Iterator

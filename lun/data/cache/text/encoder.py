@@ -31,7 +31,7 @@ class TextEncoder:
         return cond.map(lambda tensor: tensor.to(self.device))
 
     def identity(self) -> str:
-        """What tells this encoder from another, which never meets its states."""
+        """What identifies this encoder: another never meets its states."""
         return identity(self.network)
 
 

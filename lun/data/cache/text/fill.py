@@ -33,7 +33,7 @@ def names_of(captions: Iterable[Caption]) -> np.ndarray:
 
 
 def settled_captions(dataset: Any) -> Iterator[Caption]:
-    """The captions of a dataset that come up word for word time and again; none of one that does not tell them."""
+    """The captions of a dataset that come up word for word time and again; none of one that does not give them."""
     access = DatasetAccess(dataset)
     for index in range(len(access) if access.has("settled_captions") else 0):
         try:

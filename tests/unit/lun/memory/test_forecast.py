@@ -27,15 +27,15 @@ def config(**trainer: Any) -> dict[str, Any]:
     return found
 
 
-_told: dict[str, Forecast] = {}
+_forecasts: dict[str, Forecast] = {}
 
 
 def told_of(settings: dict[str, Any]) -> Forecast:
     """The forecast, which takes a second: once for the same settings."""
     key = yaml.safe_dump(settings)
-    if key not in _told:
-        _told[key] = forecast(settings)
-    return _told[key]
+    if key not in _forecasts:
+        _forecasts[key] = forecast(settings)
+    return _forecasts[key]
 
 
 FROZEN_HALF = {"target": "lun.strategies.precision.Bf16Mixed", "params": {"frozen_half": True}}

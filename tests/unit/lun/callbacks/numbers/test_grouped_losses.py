@@ -12,7 +12,7 @@ from lun.callbacks.numbers.grouped_losses import most_frequent
 
 
 def told(callback: Any, **rows: list[float]) -> dict[str, float]:
-    return dict(callback.tell("train", {name: np.array(column) for name, column in rows.items()}, 1))
+    return dict(callback.measure("train", {name: np.array(column) for name, column in rows.items()}, 1))
 
 
 def test_bins_of_the_noise_level_are_equal_and_the_last_ones_open() -> None:
@@ -50,7 +50,7 @@ def test_a_tag_is_whole_words_in_the_caption_that_is_told(tag: str, caption: str
     by_tag.setup(SimpleNamespace(log_every_n_steps=1), model, "fit")  # type: ignore[arg-type]
     (columns,) = examples
     numbers = {name: np.array(column({"caption": [caption]})) for name, column in columns.items()}
-    found = by_tag.tell("train", {"loss": np.array([2.0]), **numbers}, 1)
+    found = by_tag.measure("train", {"loss": np.array([2.0]), **numbers}, 1)
     assert dict(found) == ({f"train/loss_by_tag/{tag}": 2.0} if has else {})
 
 

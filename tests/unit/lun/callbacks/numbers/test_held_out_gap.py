@@ -33,8 +33,8 @@ def rows(*losses: float) -> dict[str, Any]:
 
 def test_the_gap_is_that_of_pictures_that_met_the_same_noise(tmp_path: Path) -> None:
     made = begun(tmp_path)
-    assert made.tell("val", rows(2.0, 4.0, 50.0, 90.0), 1) == {"val/loss_of_trained": 1.5, "val/gap": 1.5}
-    assert made.tell("train", rows(2.0, 4.0, 50.0, 90.0), 1) == {}
+    assert made.measure("val", rows(2.0, 4.0, 50.0, 90.0), 1) == {"val/loss_of_trained": 1.5, "val/gap": 1.5}
+    assert made.measure("train", rows(2.0, 4.0, 50.0, 90.0), 1) == {}
 
 
 @pytest.mark.parametrize("averaged", [False, True])
@@ -47,9 +47,9 @@ def test_a_loss_that_rises_again_and_again_is_told_once_with_the_best_checkpoint
         Manifest(0, "", step).write(tmp_path / "checkpoints" / name)
     made, told = begun(tmp_path, averaged, patience=2), []
     for number, loss in enumerate((9.0, 3.0, 4.0, 5.0, 6.0, 7.0), start=1):
-        made.tell("val", rows(*[10.0 - loss if averaged else loss] * 4), 10 * number)
+        made.measure("val", rows(*[10.0 - loss if averaged else loss] * 4), 10 * number)
         if averaged:
-            made.tell("val_ema", rows(*[loss] * 4), 10 * number)
+            made.measure("val_ema", rows(*[loss] * 4), 10 * number)
         again = begun(tmp_path, averaged, patience=2)
         again.load_state_dict(made.state_dict())
         made = again

@@ -68,7 +68,7 @@ def written(folder: Path) -> dict[str, Any]:
 def test_the_picture_that_stands_out_is_first_and_a_resume_changes_nothing(tmp_path: Path) -> None:
     straight = begun(tmp_path, Pictures(20), every_n_train_steps=1)
     for step, own in looks(8, 20, odd=13):
-        straight.tell("train", own, step)
+        straight.measure("train", own, step)
     found = written(tmp_path)
     first, *_, last = found["pictures"]
     assert found["step"] == 8 and first["path"] == "0013.png" and first["excess"] > 1 > 0 > last["excess"]
@@ -76,7 +76,7 @@ def test_the_picture_that_stands_out_is_first_and_a_resume_changes_nothing(tmp_p
     state = None
     for step, own in looks(8, 20, odd=13):
         part = begun(tmp_path, Pictures(20), state, every_n_train_steps=1)
-        part.tell("train", own, step)
+        part.measure("train", own, step)
         state = part.state_dict()
     assert written(tmp_path) == found
     other = begun(tmp_path, Pictures(20, name="b"), state)
@@ -87,7 +87,7 @@ def test_sets_are_compared_each_with_itself(tmp_path: Path) -> None:
     made = begun(tmp_path, Pictures(20, sets=True), every_n_train_steps=1)
     for step, own in looks(8, 20, odd=13):
         own["loss"][::2] *= 1000
-        made.tell("train", own, step)
+        made.measure("train", own, step)
     found = written(tmp_path)["pictures"]
     assert (found[0]["path"], found[0]["set"]) == ("0013.png", "odd")
 
@@ -95,10 +95,10 @@ def test_sets_are_compared_each_with_itself(tmp_path: Path) -> None:
 def test_pictures_held_out_are_told_as_they_are_after_each_validation(tmp_path: Path) -> None:
     made = begun(tmp_path, Pictures(20), held=3, compare=0)
     for step, own in looks(8, 20, odd=13):
-        made.tell("train", own, step)
+        made.measure("train", own, step)
     for step, loss in ((8, 2.0), (16, 1.5)):
-        made.tell("val", rows([0, 2], [loss, 9.0]), step)
-        made.tell("val_ema", rows([0, 2], [0.1, 0.1]), step)
+        made.measure("val", rows([0, 2], [loss, 9.0]), step)
+        made.measure("val_ema", rows([0, 2], [0.1, 0.1]), step)
     held = {one["path"]: one for one in written(tmp_path)["pictures"] if one["split"] == "val"}
     assert held["0000.png"]["trace"] == [[8, 2.0], [16, 1.5]]
     assert (held["0000.png"]["loss"], held["0000.png"]["first"]) == (1.5, 2.0)
@@ -108,7 +108,7 @@ def test_pictures_held_out_are_told_as_they_are_after_each_validation(tmp_path: 
 def test_of_many_pictures_the_file_shows_both_ends_and_the_table_evenly_spread_ones(tmp_path: Path) -> None:
     made = begun(tmp_path, Pictures(1000), every_n_train_steps=1, follow=300)
     for step, own in looks(3, 1000, odd=12):
-        made.tell("train", own, step)
+        made.measure("train", own, step)
     found = written(tmp_path)["pictures"]
     assert len(made.tables["train"]) == 250 and len(found) == 200 and found[0]["path"] == "0012.png"
     excess = [one["excess"] for one in found]
@@ -118,14 +118,14 @@ def test_of_many_pictures_the_file_shows_both_ends_and_the_table_evenly_spread_o
 def test_losses_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     made = begun(tmp_path, Pictures(4), every_n_train_steps=1)
     for step in range(20):
-        made.tell("train", rows([0, 1, 2, -1], [1.0, np.nan, 0.0, 1.0]), step)
-        made.tell("train", rows([3], [1.0], np.inf), step)
+        made.measure("train", rows([0, 1, 2, -1], [1.0, np.nan, 0.0, 1.0]), step)
+        made.measure("train", rows([3], [1.0], np.inf), step)
     assert [one["path"] for one in written(tmp_path)["pictures"]] == ["0000.png"]
 
 
 def test_a_disk_that_is_full_ends_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "metrics").write_text("")
-    begun(tmp_path, Pictures(4), every_n_train_steps=1).tell("train", rows([0], [1.0]), 5)
+    begun(tmp_path, Pictures(4), every_n_train_steps=1).measure("train", rows([0], [1.0]), 5)
     assert "cannot be written for now" in caplog.text
 
 

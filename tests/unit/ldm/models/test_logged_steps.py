@@ -12,12 +12,12 @@ from lightning.pytorch.loggers import Logger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ldm.models.told_steps import TellsSteps
+from ldm.models.logged_steps import LogsSteps
 from ldm.position import Position
 from lun.run.lightning_trainer import ProgramTrainer
 
 
-class Measured(TellsSteps):
+class Measured(LogsSteps):
     """Its loss is the number of the micro-batch, and what a person may log `beside` it twice that."""
 
     def __init__(self, beside: bool) -> None:

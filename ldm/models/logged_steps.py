@@ -11,7 +11,7 @@ from ldm.training.step_metrics import StepMetrics
 from ldm.training.window import over_ranks
 
 
-class TellsSteps(OptimizedModel):
+class LogsSteps(OptimizedModel):
     """The side of a trained model that measures its steps.
 
     Loggers get the numbers of a window under the number of completed steps, every `trainer.log_every_n_steps` of them
@@ -36,17 +36,17 @@ class TellsSteps(OptimizedModel):
         return losses.mean() if share == len(losses) else losses.sum() / share  # in one launch, where they are alike
 
     def log_window(self, batch_idx: int, means: Mapping[str, Tensor], **plain: float) -> None:
-        """Measure a micro-batch; what is told at the end of its window is the mean over the window and all ranks.
+        """Measure a micro-batch; what is logged at the end of its window is the mean over the window and all ranks.
 
         means   scalars of the micro-batch, by `window_mean`
         plain   numbers that are the same everywhere
         """
         self.step_metrics.add(means)
         if (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
-            self.tell_window(self.step_metrics.close_window(), **plain)
+            self.keep_window(self.step_metrics.close_window(), **plain)
 
-    def tell_window(self, means: Mapping[str, Tensor], **plain: float) -> None:
-        """Tell a window's means on this rank, averaged over all ranks, under the number that its step will have."""
+    def keep_window(self, means: Mapping[str, Tensor], **plain: float) -> None:
+        """Keep a window's means on this rank, averaged over all ranks, under the number that its step will have."""
         shared = over_ranks(means, self.average) if self.trainer.world_size > 1 else means
         self.step_metrics.keep({**shared, **plain, "step": float(self.position.step + 1)})
 
