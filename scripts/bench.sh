@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: bash scripts/bench.sh [cpu|gpu] [FOLDER] [--against REV] [--only NAME ...] [--publish]
 
-  cpu             start, step, growing work, data, ranks: what two cores tell (the default; 10 minutes on a quiet machine)
+  cpu             start, step, growing work, data, ranks: what two cores show (the default; 10 minutes on a quiet machine)
   gpu             images a second, strategies and precisions on one GPU
   --against REV   the same of another commit, in turn in the same run; the page shows both
   --only NAME     these measurements alone (tests/bench/measurements.py names them); others keep their numbers

@@ -35,7 +35,7 @@ def require_bounded(stream: IO[bytes]) -> None:
 class _Graph:
     """The containers of a pickle, by number; 0 is any value that holds none.
 
-    A checkpoint has some 30 opcodes for each tensor and is looked through at every start, so opcodes are told apart by
+    A checkpoint has some 30 opcodes for each tensor and is looked through at every start, so opcodes are separated by
     one look into a table: `pickletools.genops`, which names each and decodes what follows, takes three times as long.
     """
 

@@ -15,11 +15,11 @@ from ldm.ema.start import refuse_beside_law
 from ldm.files.lazy_tensor import write_through
 from ldm.models.averages import restore
 from ldm.models.base_weights import ENTRY, BaseWeights
+from ldm.models.logged_steps import LogsSteps
 from ldm.models.losses_by_set import LossesBySet
 from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.pixels import for_device, in_numbers, sent
 from ldm.models.run_context import RunContext
-from ldm.models.logged_steps import LogsSteps
 from ldm.position import Position
 from ldm.training.clipping import KnownNorm, clipped, require_clippable
 from ldm.training.frozen_since import leave_out_idle

@@ -6,7 +6,7 @@ from typing import Any
 _MODULES = {
     "AtStepBoundary": "lun.loop.boundary",
     "FollowPosition": "lun.loop.position_callback",
-    "BlockSwap": "lun.callbacks.block_swap",
+    "BlockSwap": "lun.callbacks.compute.block_swap",
     "AtomicIO": "lun.checkpoints.atomic",
     "Checkpoint": "lun.callbacks.checkpointing",
     "FinalCheckpoint": "lun.callbacks.checkpointing",
@@ -16,8 +16,8 @@ _MODULES = {
     "Stops": "lun.callbacks.stops",
     "ImageLogger": "lun.callbacks.images",
     "EmaSnapshots": "lun.callbacks.ema_snapshots",
-    "OffloadFrozen": "lun.callbacks.offload_frozen",
-    "FusedBackward": "lun.callbacks.fused_backward",
+    "OffloadFrozen": "lun.callbacks.compute.offload_frozen",
+    "FusedBackward": "lun.callbacks.compute.fused_backward",
     "LossByNoiseLevel": "lun.callbacks.numbers.grouped_losses",
     "LossBySize": "lun.callbacks.numbers.grouped_losses",
     "LossByTag": "lun.callbacks.numbers.grouped_losses",
@@ -27,7 +27,7 @@ _MODULES = {
     "GradientNorms": "lun.callbacks.numbers.step_numbers",
     "WeightChanges": "lun.callbacks.numbers.step_numbers",
     "SmoothedProgressBar": "lun.callbacks.progress",
-    "CompiledBlocks": "lun.callbacks.compiled_blocks",
+    "CompiledBlocks": "lun.callbacks.compute.compiled_blocks",
     "Throughput": "lun.callbacks.throughput",
 }
 

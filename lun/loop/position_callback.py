@@ -58,7 +58,7 @@ class FollowPosition(Callback):
             log.warning("this run used %d CPU threads, now %d: last bits may differ", ours["threads"], threads)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let Lightning know where training stands; a run that has reached `max_steps` then ends without another step."""
+        """Give Lightning the position; a run that has reached `max_steps` then ends without another step."""
         step = step_of(pl_module)
         restore_loop_counters(
             trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps

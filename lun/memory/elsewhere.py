@@ -10,8 +10,8 @@ from ldm.admission import admitted
 from ldm.diffusion.conditioning import Conditioning
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.util import instantiate_from_config
-from lun.callbacks.block_swap import BlockSwap
-from lun.callbacks.offload_frozen import OffloadFrozen, offload
+from lun.callbacks.compute.block_swap import BlockSwap
+from lun.callbacks.compute.offload_frozen import OffloadFrozen, offload
 from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.cache.text.fill import BATCH, EMPTY

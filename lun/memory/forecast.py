@@ -27,7 +27,7 @@ from ldm.torch_internals import DataDependentOutputException, FakeTensorMode
 from ldm.training.quantised import quantise
 from ldm.training.steps_in_backward import StepsInBackward
 from ldm.util import Recipe, instantiate_from_config
-from lun.callbacks.fused_backward import FusedBackward
+from lun.callbacks.compute.fused_backward import FusedBackward
 from lun.data.cache.cache_settings import Cache
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of, update_all_at_once
 from lun.memory.by_shape import ByShape

@@ -8,7 +8,7 @@ from ldm.admission import admitted
 from ldm.models.model_parts import PartSize
 from ldm.modules.streamed_blocks import evenly
 from ldm.util import instantiate_from_config
-from lun.callbacks.block_swap import BlockSwap
+from lun.callbacks.compute.block_swap import BlockSwap
 from lun.plan.fixed_memory import GIB, bytes_of
 from lun.strategies.precision import policy_of
 

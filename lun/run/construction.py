@@ -15,9 +15,9 @@ from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
-from lun.callbacks.block_swap import require_uncompiled
-from lun.callbacks.compiled_blocks import CompiledBlocks
-from lun.callbacks.fused_backward import FusedBackward
+from lun.callbacks.compute.block_swap import require_uncompiled
+from lun.callbacks.compute.compiled_blocks import CompiledBlocks
+from lun.callbacks.compute.fused_backward import FusedBackward
 from lun.cli.user_code import warn_of_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console

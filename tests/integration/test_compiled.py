@@ -11,7 +11,7 @@ from support.equality import differences, final_state
 from support.runs import newest_run
 from torch import Tensor
 
-import lun.callbacks.compiled_blocks as callback
+import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks
 from ldm.torch_internals import graphs_compiled
 

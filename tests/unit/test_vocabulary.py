@@ -12,9 +12,10 @@ RETIRED = {
     r"(?:learn\w*|know\w*) (?:\w+ )*by[ _]heart|by_heart": "memorised",
     r"(?:in|of) (?:\w+ )?tongues?": "name, language",
 }
-"""Words and the terms that say it. A method `tell` of others, of files and of Optuna's studies, is what they call it."""
+"""Words and the terms that say it. A method `tell` of others, of files and Optuna's studies, is what they call it."""
 OLD_WORDS = re.compile(rf"(?<![A-Za-z.])(?:{'|'.join(RETIRED)})(?![a-z])|\bTells[A-Z]", re.IGNORECASE)
 HISTORY = "CHANGELOG.md"
+TEXT = (".py", ".md", ".yaml", ".html", ".js", ".sh", ".sbatch")
 
 
 def test_each_term_names_modules_that_exist() -> None:
@@ -32,7 +33,7 @@ def test_what_the_field_has_a_term_for_is_called_by_it() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in files
-        if path.suffix in (".py", ".md", ".yaml") and path.name != HISTORY and "local" not in path.parts
+        if path.suffix in TEXT and path.name != HISTORY and "local" not in path.parts
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if (match := OLD_WORDS.search(line))
     ]

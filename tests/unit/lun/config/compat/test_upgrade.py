@@ -7,6 +7,8 @@ from support.fuzzing import places, put
 from support.runs import TINY
 
 from ldm.errors import Fault
+from ldm.util import get_obj_from_str
+from lun.config.compat.import_paths import MOVED
 from lun.config.compat.lightning1_trainer import STRATEGIES
 from lun.config.compat.upgrade import upgrade
 from lun.config.reading.load_layers import Merged, load_layers
@@ -408,3 +410,11 @@ def test_anything_at_any_place_of_an_old_configuration_is_left_to_the_check():
 def test_params_that_are_no_map_are_kept_for_the_check_to_name(target, params):
     config, _ = callbacks(c={"target": target, "params": params})
     assert config["c"]["params"] == params
+
+
+def test_each_module_that_was_moved_goes_on_under_its_old_path():
+    old = ["block_swap.BlockSwap", "compiled_blocks.CompiledBlocks", "fused_backward.FusedBackward"]
+    for path in (f"lun.callbacks.{name}" for name in old):
+        assert callbacks(x={"target": path})[0] == {"x": {"target": f"lun.callbacks.{path.rpartition('.')[2]}"}}
+    ours = [path for path in MOVED.values() if path.startswith(("ldm.", "lun."))]
+    assert [path for path in ours if not callable(get_obj_from_str(path))] == []

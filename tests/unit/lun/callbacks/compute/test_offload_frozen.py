@@ -9,7 +9,7 @@ from support.models import tiny_model
 from support.sd3 import tiny_conditioner
 
 from ldm.modules.offload import keep_in_main_memory
-from lun.callbacks.offload_frozen import OffloadFrozen
+from lun.callbacks.compute.offload_frozen import OffloadFrozen
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,8 @@ import torch
 from support.models import tiny_model
 
 from ldm.errors import Fault
-from lun.callbacks.block_swap import BlockSwap, require_uncompiled
-from lun.callbacks.compiled_blocks import CompiledBlocks
+from lun.callbacks.compute.block_swap import BlockSwap, require_uncompiled
+from lun.callbacks.compute.compiled_blocks import CompiledBlocks
 
 LORA = {"target": "ldm.adapters.LoRA", "params": {"rank": 2}}
 RULES = {"attention": {"match": "unet.*attn*", "kind": LORA}}

@@ -9,7 +9,7 @@ from support.models import tiny_model
 
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
-from lun.callbacks.compiled_blocks import REFUSED, CompiledBlocks
+from lun.callbacks.compute.compiled_blocks import REFUSED, CompiledBlocks
 from lun.strategies.combinations import TABLE
 
 

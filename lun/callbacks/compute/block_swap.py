@@ -11,7 +11,7 @@ from torch import nn
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
 from ldm.modules.streamed_blocks import StreamedBlocks, blocks_of_network, stay_in_parts
-from lun.callbacks.compiled_blocks import CompiledBlocks
+from lun.callbacks.compute.compiled_blocks import CompiledBlocks
 
 log = logging.getLogger(__name__)
 WHERE = "lightning.callbacks: BlockSwap"

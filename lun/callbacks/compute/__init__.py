@@ -1,0 +1,1 @@
+"""How the network computes: compiled, streamed, offloaded, stepped within the backward pass."""
