@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import os
 import pickle
+import signal
 import sys
 import traceback
 from datetime import timedelta
@@ -42,8 +43,16 @@ def answer(path: str, name: str, arguments: tuple[Any, ...]) -> tuple[str | None
         faulthandler.cancel_dump_traceback_later()
 
 
-def serve(end: Connection) -> None:
+def tell_of_crashes() -> None:
+    """A library's crash leaves the frames of each thread: Python's, then, if the heap still allows it, those of C."""
+    if sys.platform == "linux":
+        torch._C._set_print_stack_traces_on_fatal_signal(True)
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))  # which torch would take for a crash
     faulthandler.enable()
+
+
+def serve(end: Connection) -> None:
+    tell_of_crashes()
     torch.set_num_threads(1)
     leave_unflushed()
     backend = os.environ.get("RANKS_BACKEND", "gloo")

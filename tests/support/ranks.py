@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parents[1]
-LINES = 160  # of a rank's log: a native crash leaves the frames of each of its threads
+LINES = 400  # of a rank's log: a native crash leaves the frames of each of its threads
 GRACE = 3.0  # seconds that the other ranks get once one has failed
 
 
