@@ -53,7 +53,7 @@ LINES: dict[str, tuple[Command, list[str]]] = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("ending", [".safetensors", ".txt"])
 @pytest.mark.parametrize("name", LINES)
 def test_no_command_waits_for_a_pipe(name: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

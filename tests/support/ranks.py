@@ -26,7 +26,7 @@ class Ranks:
     file and name, arguments and results are pickled, and what ranks print is shown where they fail.
     """
 
-    def __init__(self, folder: Path, world_size: int = 2, deadline: float = 150.0, **environment: str) -> None:
+    def __init__(self, folder: Path, world_size: int = 2, deadline: float = 250.0, **environment: str) -> None:
         self.folder = folder
         self.world_size = world_size
         self.deadline = deadline

@@ -41,7 +41,7 @@ def all_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
             found = load(path)
             if not hasattr(first, "done"):
                 first.done = True
-                met.wait(timeout=20)
+                met.wait(timeout=100)
             return found
 
         monkeypatch.setattr(module, "_load", loaded)
@@ -54,7 +54,7 @@ def each(work) -> list[object]:  # type: ignore[no-untyped-def]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(200)
     return found
 
 

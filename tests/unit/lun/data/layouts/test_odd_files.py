@@ -14,7 +14,7 @@ from lun.data.images.decode import decode, header_size
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(200)
 
 
 def a_fifo(path: Path) -> None:

@@ -113,7 +113,7 @@ def test_an_interruption_leaves_no_process_behind(root, two, started, monkeypatc
 def test_a_process_that_nobody_asks_any_more_ends_by_itself():
     reader = spread._ReaderProcess()
     reader.process.stdin.close()
-    assert reader.process.wait(timeout=30) == 0
+    assert reader.process.wait(timeout=200) == 0
     reader.process.stdout.close()
 
 
@@ -122,7 +122,7 @@ def test_a_process_that_nobody_listens_to_ends_without_a_word(tmp_path, capfd):
     reader.process.stdout.close()
     with reader.process.stdin as asks:
         pickle.dump((str(tmp_path), ["x.json"]), asks)
-    assert reader.process.wait(timeout=30) == 0
+    assert reader.process.wait(timeout=200) == 0
     assert capfd.readouterr().err == ""
 
 

@@ -18,7 +18,7 @@ from lun.data.packs.packing import PLAN, Packing, PackSettings
 from lun.data.packs.scanning import index_shards
 from lun.data.packs.set_file import SET_FILE
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(200)
 SMALL = PackSettings(2000)
 
 ODD: dict[str, Callable[[Path], object]] = {
