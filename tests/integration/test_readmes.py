@@ -48,10 +48,44 @@ def test_the_options_of_other_trainers_have_the_counterparts_that_are_shown(
         assert run([*words, "--data_root", "configs/demo/data/train", "--check"]) == 0, capsys.readouterr().err
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may name: its headings, in lower case with dashes."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in plain}
+
+
 @pytest.mark.parametrize("path", PAGES, ids=str)
 def test_a_link_leads_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
-        assert (path.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", path.read_text("utf-8")):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), f"{target}#{anchor}"
+
+
+def settings_in_prose() -> list[str]:
+    """`model.params.x=1` within sentences of pages; what stands for a value, as FILE does, is no setting yet."""
+    pages = [path for path in PAGES if path.name not in ("CHANGELOG.md", "migration.md", "KEYS.md")]
+    text = "\n".join(re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL) for path in pages)
+    spans = dict.fromkeys(re.findall(r"`('?(?:model|data|lightning)(?:\.\w+)+=[^`]+)`", text))
+    return [span for span in spans if not re.search(r"=[A-Z]+$|\.\.\.", span)]
+
+
+def test_each_setting_that_a_sentence_names_is_taken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    left = settings_in_prose()
+    assert len(left) > 20
+    assert [span for span in left if len(shlex.split(span)) > 1 and unquoted(span)] == []
+    words = [word for span in left for word in shlex.split(span)]
+    for base in (["sd15", "compile"], ["first-stage"]):
+        code = run(["--base", *base, *words, "--data_root", "configs/demo/data/train", "--check"])
+        faults = capsys.readouterr().err
+        words = [word for word in words if f"({word})" in faults]
+        assert bool(words) == bool(code), faults
+    assert words == []
 
 
 def show_colours(monkeypatch: pytest.MonkeyPatch) -> type:
