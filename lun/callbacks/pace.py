@@ -89,10 +89,6 @@ class Reading:
         return 1000 * self.seconds / max(self.steps, 1)
 
     @property
-    def steps_per_s(self) -> float:
-        return self.steps / max(self.seconds, 1e-9)
-
-    @property
     def images_per_s(self) -> float:
         return self.images / max(self.seconds, 1e-9)
 

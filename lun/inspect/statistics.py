@@ -143,9 +143,7 @@ def facts_of(data: DatasetView, given: Given) -> DatasetFacts:
         repeats=float(data.repeats().mean()),
         fingerprint=data.access.fingerprint(),
         mixing=mixing.rho if mixing else {},
-        windows={"now": data.window, **{f"for steps of {batch}": mixing.window(batch) for batch in STEPS}}
-        if mixing
-        else {},
+        windows=_windows(mixing, data.window),
     )
 
 
@@ -169,7 +167,7 @@ def _limits(data: DatasetView) -> dict[str, list[float]]:
 
 
 def _windows(mixing: ShardMixing | None, now: int) -> dict[str, int]:
-    """The window that is asked for, and the one that steps of several sizes need."""
+    """The window that is asked for, where it is not all shards, and the one that steps of several sizes need."""
     needed = {f"for steps of {batch}": mixing.window(batch) for batch in STEPS} if mixing else {}
     return {**({"now": now} if now and mixing else {}), **needed}
 

@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-Binding = (
-    ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom
-)
 _BY_NAME = "_MODULES"
 """What a package of ours calls its {name: module} of things that its `__getattr__` imports when they are asked for."""
 

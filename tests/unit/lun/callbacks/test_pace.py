@@ -81,4 +81,4 @@ def test_a_trainer_has_one_stopwatch_and_its_profiler_still_hears_every_mark(tra
 
 def test_a_reading_without_steps_divides_by_nothing():
     empty = Reading(0, 0, 0.0, 0.0)
-    assert (empty.step_ms, empty.images_per_s, empty.steps_per_s, empty.wait) == (0, 0, 0, 0)
+    assert (empty.step_ms, empty.images_per_s, empty.wait) == (0, 0, 0)

@@ -54,9 +54,9 @@ def test_the_window_grows_with_batch_and_rho_up_to_all_shards() -> None:
 def test_the_report_of_a_packed_set_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packed(tmp_path, "given")
     config = tmp_path / "set.yaml"
-    params = f"{{data_root: {tmp_path / 'given'}, size: 8}}"
+    params = f"{{data_root: {tmp_path / 'given'}, size: 8, window: null}}"  # all shards are one window
     config.write_text(f"data: {{params: {{train: {{target: lun.data.packed.PackedSet, params: {params}}}}}}}")
     assert run(["--base", str(config), "-o", str(tmp_path / "report")]) == 0
     said = capsys.readouterr().out
-    assert "mixing" in said and "score 0.9" in said and "window: " in said
+    assert "mixing" in said and "score 0.9" in said and "window: " in said and " now" not in said
     assert json.loads((tmp_path / "report/report.json").read_text())["mixing"]["score"] > 0.9
