@@ -108,7 +108,7 @@ def _check(settings: Settings, faults: list[Fault], arguments: Arguments, resume
         files = missing_files(settings.config, resumed)
         from lun.run.construction import judge  # torch
 
-        faults = [*faults, *judge(settings, arguments.time_limit is not None)]
+        faults = [*faults, *judge(settings, arguments.time_limit is not None, resumed)]
     else:
         files = []
     notes = [unchecked(fault) for fault in faults if is_lacking(fault)] + files

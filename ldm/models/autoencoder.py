@@ -122,9 +122,9 @@ class AutoencoderKL(FirstStage, TrainedModel):
         self.loss = instantiate_from_config(self.lossconfig or {})
         self.settle_training()
 
-    def require_weights(self) -> None:
+    def require_weights(self, files: bool = True) -> None:
         """Raise `Fault` MOD06 if training would start from noise unasked, MOD01 for files that are not there."""
-        require_start(self.lossconfig, self.ckpt_path, self.from_scratch)
+        require_start(self.lossconfig, self.ckpt_path, self.from_scratch, files)
 
     def disk_parts(self) -> dict[str, nn.Module]:
         return {}  # as a part or as a whole, this module translates its own names

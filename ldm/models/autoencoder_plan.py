@@ -37,8 +37,8 @@ def planned(config: Mapping[str, Any], decide: Callable[[Mapping[str, nn.Module]
     return TrainingPlan(sizes, groups)
 
 
-def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch: bool) -> None:
-    """Raise `Fault` CFG03 without a loss, MOD06 if training would start from noise unasked, MOD01 for missing files."""
+def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch: bool, files: bool = True) -> None:
+    """Raise `Fault` CFG03 without a loss, MOD06 if training would start from noise unasked, MOD01 for lost `files`."""
     where = "model.params"
     if lossconfig is None:
         fix = f"{where}.lossconfig.target=ldm.modules.losses.LPIPSWithDiscriminator"
@@ -50,9 +50,10 @@ def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch
             where=f"{where}.ckpt_path",
             fix=f"model.params.ckpt_path=FILE, or on purpose: {where}.from_scratch=true",
         )
-    if ckpt_path:
-        find_source(ckpt_path, "vae")
-    instantiate_from_config(lossconfig)
+    if files:
+        if ckpt_path:
+            find_source(ckpt_path, "vae")
+        instantiate_from_config(lossconfig)
 
 
 def refuse_quantised_base(settings: Mapping[str, Any]) -> None:

@@ -87,8 +87,8 @@ class TrainedModel(LogsSteps):
 
     # What the launcher asks before training
 
-    def require_weights(self) -> None:
-        """Raise `Fault` for weights that are missing, as far as that can be known without reading whole files."""
+    def require_weights(self, files: bool = True) -> None:
+        """Raise `Fault` for weights that are missing, as is known without whole files, or without any (not `files`)."""
 
     def side_unit(self) -> int:
         """The number of pixels that sides of pictures have to be multiples of."""

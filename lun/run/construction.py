@@ -82,7 +82,7 @@ def build_parts(settings: Settings, settle: Callable[[Mapping[str, Any]], Execut
     return RunParts(execution, callbacks, data, model)
 
 
-def judge(settings: Settings, has_time_limit: bool) -> list[Fault]:
+def judge(settings: Settings, has_time_limit: bool, resumed: bool) -> list[Fault]:
     """Every `Fault` that a start would meet for these settings on any machine, with any pictures and weights, and those
     of packages and files that the settings name and that are not here (`lun.run.missing_here.is_lacking`).
 
@@ -97,6 +97,8 @@ def judge(settings: Settings, has_time_limit: bool) -> list[Fault]:
     steps = faults.collect(lambda: known_length(trainer, has_time_limit))
     on_cpu = trainer.get("accelerator") == "cpu"
     parts = faults.collect(lambda: build_parts(settings, settle_execution_anywhere, on_cpu))
+    if parts is not None and not resumed:
+        faults.collect(lambda: parts.model.require_weights(files=False))
     if parts is not None and steps is not None:
         faults.collect(lambda: _rehearse(parts, settings, steps, with_optimizer=OPTIMIZER not in lacking))
     return [fault for fault in faults.faults if fault.id != ELSEWHERE]

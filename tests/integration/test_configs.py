@@ -31,6 +31,8 @@ COMBINATIONS = [
     ["demo/first-stage-scratch.yaml"],
     [*TXT2IMG, "models/sd15.yaml"],
 ]
+WITHOUT_WEIGHTS = [TXT2IMG, ["training-lightning.yaml", "training-encoder.yaml"]]
+"""What leaves it to whoever uses it where training begins."""
 OF_SEVERAL_SETS = {"demo/emoji-lora.yaml"}
 """One `--data_root` is not for these: test_demo.py tries them with folders of their own."""
 EXTENDING = ("sd35-medium", "sd35-large")
@@ -65,13 +67,19 @@ def read(capsys: pytest.CaptureFixture[str]) -> Read:
 
 
 def has_no_faults(capsys: pytest.CaptureFixture[str], *names: str) -> bool:
+    """That of some files, and settings among them."""
     assert run(["--base", *names, "--check", "--data_root", "configs/demo/data/train"]) == 0, capsys.readouterr().err
     return capsys.readouterr().out == "the configuration has no faults\n"
 
 
 @pytest.mark.parametrize("files", COMBINATIONS, ids=" ".join)
 def test_a_shipped_combination_has_no_faults(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert has_no_faults(capsys, *(str(CONFIGS / file) for file in files))
+    words = [str(CONFIGS / file) for file in files]
+    if files in WITHOUT_WEIGHTS:
+        assert run(["--base", *words, "--check", "--data_root", "configs/demo/data/train"]) == 4
+        assert capsys.readouterr().err.count("error[") == 1
+        words.append("model.params.ckpt_path=mine.ckpt")
+    assert has_no_faults(capsys, *words)
 
 
 @pytest.mark.parametrize("model", [model.name for model in MODELS])

@@ -100,9 +100,9 @@ class DDPM(LearnsObjective, DrawsPictures):
         if self.adapter_config is not None:
             self.base = quantised_base(self.disk_parts())
 
-    def require_weights(self) -> None:
-        """Raise what `configure_model` would, as far as that can be known without reading whole files."""
-        weights.require_weights(self.part_recipes(), self.start())
+    def require_weights(self, files: bool = True) -> None:
+        """Raise what `configure_model` would, as is known without whole files, and without any where not `files`."""
+        weights.require_weights(self.part_recipes(), self.start(), files)
 
     def start(self) -> weights.Start:
         """Where the weights of a new run come from."""

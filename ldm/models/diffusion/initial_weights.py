@@ -24,7 +24,7 @@ from ldm.files.state import State
 from ldm.files.weights_location import find_source, find_weights
 from ldm.keys.split_checkpoint import COND_STAGE, UNET, Parts
 from ldm.models.diffusion.first_stage_latents import require_same_latents
-from ldm.models.diffusion.part import Part
+from ldm.models.diffusion.part import Part, nameless_parts, require_named
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.modules.meta_init import give_memory
 from ldm.training.groups import Decision, named_weights
@@ -96,13 +96,16 @@ class Start:
         return [key for key in state if (part.prefix + key).startswith(tuple(self.ignore))] if self.ignore else []
 
 
-def require_weights(parts: Mapping[str, Part], start: Start) -> None:
-    """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to,
-    MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model than the config builds, or
+def require_weights(parts: Mapping[str, Part], start: Start, files: bool = True) -> None:
+    """Raise `Fault` before anything is built: MOD06 for parts that would start from noise without having been asked to;
+    if `files` are looked at, MOD01, MOD02 or MOD05 for what cannot be read, MOD03 for a checkpoint of another model or
     of which no part takes anything, or with other latents than the model's, and what `require_files` of a part says."""
-    unnamed = [name for name, part in parts.items() if not part.weights_named()]
-    if unnamed and not start.ckpt_path:
-        raise _nameless(unnamed, parts)
+    unnamed = require_named(parts, start.ckpt_path)
+    if files:
+        _require_readable(parts, start, unnamed)
+
+
+def _require_readable(parts: Mapping[str, Part], start: Start, unnamed: Sequence[str]) -> None:
     for own in filter(None, (part.own_path for part in parts.values())):
         if (path := find_weights(own)).is_file():
             sniff(path)
@@ -118,7 +121,7 @@ def require_weights(parts: Mapping[str, Part], start: Start) -> None:
     if checkpoint:
         description = checkpoint.describe()
         if empty := [name for name in unnamed if name not in fed]:
-            raise _nameless(empty, parts, f"{checkpoint.given} holds: {', '.join(description.parts)}")
+            raise nameless_parts(empty, parts, f"{checkpoint.given} holds: {', '.join(description.parts)}")
         if not fed:
             raise _useless(parts, checkpoint)
         for name, state in fed.items():
@@ -164,7 +167,7 @@ def start_networks(parts: Mapping[str, Part], start: Start) -> dict[str, nn.Modu
         log.info("weights  %s from scratch, as the config says", ", ".join(called))
     nameless = [name for name, network in networks.items() if not (network.loaded_from or network.from_scratch)]
     if nameless:
-        raise _nameless(nameless, parts)
+        raise nameless_parts(nameless, parts)
     return networks
 
 
@@ -305,16 +308,4 @@ def _useless(parts: Mapping[str, Part], checkpoint: WholeCheckpoint) -> Fault:
         + (f"; weights of their own are named by {', '.join(own)}" if own else ""),
         fix="name a checkpoint that holds the denoising network"
         + (f", or take the weights from it: {own[0]}=null" if own else ""),
-    )
-
-
-def _nameless(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
-    called = " and the ".join(parts[name].called(name) for name in names)
-    return Fault(
-        "MOD06",
-        f"the {called} got no weights; training would start from noise",
-        where=", ".join(parts[name].setting for name in names),
-        why=why,
-        fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "
-        + " ".join(f"{parts[name].setting}.params.from_scratch=true" for name in names),
     )

@@ -1,7 +1,7 @@
 """One network of a model: how it is described, where it lies in a checkpoint, and what of it comes from elsewhere."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ldm.admission import admitted
+from ldm.errors import Fault
 from ldm.files.state import State
 from ldm.keys.split_checkpoint import COND_STAGE, FIRST_STAGE, UNET, Parts
 from ldm.modules.encoders.encoder_files import Places, given_paths, require_all, with_own_files
@@ -95,3 +96,24 @@ class Part:
         if state:
             wanted = [name for name in self._places if self.params.get(name, {}) is not None]
             require_all(state, wanted, self._places, given)
+
+
+def require_named(parts: Mapping[str, Part], ckpt_path: str | None) -> list[str]:
+    """Which parts take their weights from `ckpt_path` alone. Raises `Fault` MOD06 for these where there is none."""
+    unnamed = [name for name, part in parts.items() if not part.weights_named()]
+    if unnamed and not ckpt_path:
+        raise nameless_parts(unnamed, parts)
+    return unnamed
+
+
+def nameless_parts(names: Sequence[str], parts: Mapping[str, Part], why: str = "") -> Fault:
+    """MOD06 for parts that got no weights."""
+    called = " and the ".join(parts[name].called(name) for name in names)
+    return Fault(
+        "MOD06",
+        f"the {called} got no weights; training would start from noise",
+        where=", ".join(parts[name].setting for name in names),
+        why=why,
+        fix="model.params.ckpt_path=FILE, or ckpt_path in the part's params, or on purpose: "
+        + " ".join(f"{parts[name].setting}.params.from_scratch=true" for name in names),
+    )

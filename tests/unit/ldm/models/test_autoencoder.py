@@ -184,3 +184,9 @@ def test_an_autoencoder_has_no_base_to_quantise() -> None:
     with pytest.raises(Fault, match="no base to quantise"):
         refuse_quantised_base({"base_config": {"target": "ldm.adapters.Int8"}})
     refuse_quantised_base({})
+
+
+@pytest.mark.parametrize(("options", "id"), [({}, "CFG03"), ({"lossconfig": {"target": "x"}}, "MOD06")])
+def test_what_settings_alone_lack_is_known_without_a_file(options: dict[str, Any], id: str) -> None:
+    with pytest.raises(Fault, match=id):
+        build(TINY, from_scratch=False, **options).require_weights(files=False)

@@ -34,9 +34,12 @@ def whole(model: LatentDiffusion, tmp_path: Path) -> Path:
 
 def test_a_part_without_weights_is_refused_before_anything_is_built() -> None:
     model = tiny_model(**without_from_scratch("unet_config", "first_stage_config"))
+    with pytest.raises(Fault) as alone:
+        model.require_weights(files=False)
     with pytest.raises(Fault) as raised:
         model.require_weights()
     fault = raised.value
+    assert alone.value.render() == fault.render()
     assert fault.id == "MOD06"
     assert fault.what == "the UNet and the first stage got no weights; training would start from noise"
     assert "model.params.unet_config.params.from_scratch=true" in fault.fix
