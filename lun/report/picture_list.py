@@ -18,6 +18,7 @@ from ldm.files.replacing import replacing
 from ldm.plain import read_json, record_of
 from lun.pages.document import data_url
 from lun.report.memorised import fallen_since, held_out_rise
+from lun.report.near_samples import NearSample, near_samples
 
 FILE = Path("metrics") / "pictures.json"
 THUMBNAILS = Path("metrics") / "thumbnails"
@@ -89,12 +90,14 @@ class StandingOut:
 
     lists     by their loss
     copies    held out and all the same like one that is trained on: both, the first `SHOWN` of `count`
+    near      samples nearest to one that is trained on, with the URLs of both
     left_out  in words
     """
 
     lists: list[PictureList]
     copies: list[tuple[ShownFile, ShownFile]]
     count: int
+    near: list[tuple[NearSample, str | None, str | None]]
     left_out: list[str]
 
     @classmethod
@@ -111,7 +114,8 @@ class StandingOut:
             for held_out, trained in read.copies[:SHOWN]
         ]
         left_out = [f"{read.broken:,} pictures of {FILE} that cannot be read"] if read.broken else []
-        return cls(lists, copies, len(read.copies), left_out)
+        near = [(one, _shown(run / one.kept), _kept(run, one.picture)) for one in near_samples(run)]
+        return cls(lists, copies, len(read.copies), near, left_out)
 
 
 def keep_thumbnails(run: Path) -> None:
@@ -122,6 +126,7 @@ def keep_thumbnails(run: Path) -> None:
     read = _PicturesFile.read(run)
     listed = [one.path for _, _, some in _chosen(read.pictures) for one in some]
     listed += [path for pair in read.copies[:SHOWN] for path in pair]
+    listed += [one.picture for one in near_samples(run)]
     if not listed:
         return
     ends = time.monotonic() + SECONDS
@@ -221,7 +226,10 @@ def _picture(row: object) -> ListedPicture | None:
 
 
 def _kept(run: Path, picture_path: str) -> str | None:
-    path = run / thumbnail_of(picture_path)
+    return _shown(run / thumbnail_of(picture_path))
+
+
+def _shown(path: Path) -> str | None:
     try:
         if path.is_symlink() or path.stat().st_size > LARGEST:
             return None

@@ -135,6 +135,8 @@ def test_samples_are_scored_during_training_and_change_no_bit(lun: Lun, tmp_path
     assert [row["step"] for row in rows_of(on) if names <= row.keys()] == [0, 2]
     told = json.loads((on / "metrics/samples.json").read_text())
     assert told["step"] == 2 and len(told["nearest"]) == 3
+    kept = {path.name for path in (on / "metrics/nearest").iterdir()}
+    assert kept == {pair["sample"] for pair in told["nearest"]} == {f"000000002-000{n}.jpg" for n in range(3)}
     assert told["nearest"][0]["cosine"] >= told["nearest"][-1]["cosine"] and told["nearest"][0]["picture"].endswith(
         "png"
     )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from ldm.diffusion.draws import Draws
 from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, Interval, require_limits
 from ldm.errors import Fault
-from ldm.files.replacing import replace_text
+from ldm.files.replacing import replace_text, replacing
 from ldm.models.diffusion.ddpm import DDPM
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.whole_pictures import whole_pictures
@@ -26,6 +27,10 @@ from lun.previews.grid import to_uint8
 log = logging.getLogger(__name__)
 
 FILE = "metrics/samples.json"
+KEPT = "metrics/nearest"
+"""The samples of the nearest pairs, for the run's page."""
+MOST_KEPT = 12
+KEPT_SIDE = 96
 SIDE = 512
 """Pixels a side that pictures have at least, where their files do: more than encoders look at."""
 AT_ONCE = 4
@@ -39,7 +44,7 @@ class SampleScores(AtStepBoundary):
     They are drawn for captions held out, or else of training, each with a seed of its own, the same ones each time, so
     that numbers can be compared over a run. What an encoder is not given for is not computed; they are folders on this
     machine, as of `python -m lun.measure`. `metrics/samples.json` has the numbers, and of each sample the training
-    picture that it is nearest to. Training is not touched.
+    picture that it is nearest to; the run's page shows the nearest pairs. Training is not touched.
 
     clip       folder of a CLIP model: samples/clip_score, samples/cmmd
     dino       folder of a DINO model: samples/fd_dino, samples/nearest_dino
@@ -149,9 +154,26 @@ class SampleScores(AtStepBoundary):
             ]
             record["nearest"] = sorted(pairs, key=lambda pair: -float(pair["cosine"]))
         try:
-            replace_text(Path(trainer.default_root_dir) / FILE, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+            _write(Path(trainer.default_root_dir), record, drawn)
         except OSError as error:
             log.warning("%s cannot be written for now: %s", FILE, error.strerror)
+
+
+def _write(run: Path, record: dict[str, Any], drawn: Sequence[Image.Image]) -> None:
+    """The record, and the nearest samples as small pictures; those of the step before stay until it is whole."""
+    kept = set()
+    for pair in record.get("nearest", ())[:MOST_KEPT]:
+        pair["sample"] = f"{record['step']:09}-{pair['seed']:04}.jpg"
+        kept.add(place := run / KEPT / pair["sample"])
+        small = drawn[pair["seed"]].copy()
+        small.thumbnail((KEPT_SIDE, KEPT_SIDE))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as file:
+            small.save(file, "JPEG", quality=82)
+    replace_text(run / FILE, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+    for place in (run / KEPT).glob("*.jpg"):
+        if place not in kept:
+            place.unlink(missing_ok=True)
 
 
 def _captions(dataset: Any, most: int) -> list[str]:
