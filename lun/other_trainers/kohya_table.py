@@ -199,8 +199,11 @@ _NETWORK = rows(
     ("network_weights dim_from_weights", none("`python -m lun.convert` merges it into the base", "my.safetensors")),
     ("base_weights base_weights_multiplier", none("`python -m lun.convert` merges it into the base", "a.safetensors")),
     ("scale_weight_norms", none("products are not scaled down", "1.0")),
-    ("num_vectors_per_token token_string init_word weights", elsewhere("`--base sd15 ti`, docs/embeddings.md", "x")),
-    ("use_object_template use_style_template no_token_padding", none("captions say how a word is used")),
+    ("num_vectors_per_token token_string init_word weights", elsewhere("`--base sd15 ti`: docs/embeddings.md", "x")),
+    (
+        "use_object_template use_style_template no_token_padding",
+        none("captions say how a word is used; `default_caption` where there are none"),
+    ),
 )
 
 _OUTPUT = rows(
@@ -265,10 +268,10 @@ _OUTPUT = rows(
 KOHYA = ProgramTable(
     "kohya's sd-scripts",
     "`sdxl_train.py`, `sd3_train.py` and their kin are the models: `--base sdxl`, `--base sd3-medium`,\n"
-    "`--base sd35-medium`, `--base sd35-large`; `train_textual_inversion.py` is `--base sd15 ti`\n"
-    "([embeddings](embeddings.md)). Not there: ControlNet, Flux. What a command leaves out has kohya's value in the\n"
-    "file that is written, where another is usual here: no average of weights, no dropped captions, 1600 steps, a\n"
-    "rate of 2e-6.",
+    "`--base sd35-medium`, `--base sd35-large`; what `train_textual_inversion.py` teaches is\n"
+    "written as [embeddings](embeddings.md). Not there: ControlNet, Flux, XTI.\n"
+    "What a command leaves out has kohya's value in the file that is written, where another is usual here: no average\n"
+    "of weights, no dropped captions, 1600 steps, a rate of 2e-6.",
     {**_MODEL, **DATA_ROWS, **_SD3, **_STEPS, **_OBJECTIVE, **_MACHINE, **_NETWORK, **_OUTPUT},
     keys=("image_dir", "is_reg", "metadata_file", "num_repeats", "class_tokens", "batch_size"),
 )

@@ -218,6 +218,8 @@ COVERED_BY = {
     "lun.migrate.runs.onetrainer_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.runs.onetrainer_optimizer": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.runs.onetrainer_output": "tests/unit/lun/migrate/test_migrate_command.py",
+    "lun.migrate.runs.onetrainer_words": "tests/unit/lun/migrate/test_migrate_command.py",
+    "lun.migrate.runs.taught_words": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.migrate.runs.simpletuner_run": "tests/unit/lun/migrate/test_migrate_command.py",
     "lun.other_trainers.ai_toolkit_table": "tests/unit/lun/cli/test_other_names.py",
     "lun.other_trainers.onetrainer_table": "tests/unit/lun/cli/test_other_names.py",

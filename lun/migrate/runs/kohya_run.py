@@ -17,14 +17,17 @@ from lun.migrate.foreign import Taken
 from lun.migrate.runs.adapter_rules import TEXT, AdapterRules
 from lun.migrate.runs.base_model import model_of
 from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
+from lun.migrate.runs.taught_words import NEUTRAL, TaughtWord, teach
 from lun.other_trainers.answers import OPTIMIZERS
 from lun.other_trainers.kohya_table import KOHYA
 
 SCRIPT = re.compile(r"(sdxl_|sd3_|flux_|lumina_|hunyuan_image_|anima_)?(train\w*|fine_tune)\.py")
-_ELSEWHERE = re.compile(r"(flux|lumina|hunyuan_image|anima)_|.*(controlnet|control_net|leco)")
+_ELSEWHERE = re.compile(r"(flux|lumina|hunyuan_image|anima)_|.*(controlnet|control_net|leco|XTI)")
 _MODELS = {"sdxl_": ("sdxl",), "sd3_": ("sd3-medium", "sd35-medium", "sd35-large")}
 _SECOND = ("sd21-base", "sd21-v")
 _TEXT_TRAINS = ("train_db.py",)
+_WORDS = "textual_inversion"
+"""In the names of scripts that teach a word."""
 
 
 def read(options: Mapping[str, Any], script: str, beside: Path) -> Draft:
@@ -125,6 +128,9 @@ def _rates(taken: Taken, draft: Draft, script: str) -> None:
     rate = unet or whole
     text = _text_rates(taken, draft)
     draft.set("model.base_learning_rate", rate)
+    if _WORDS in script or (not script and "token_string" in taken.given):
+        _words(taken, draft, whole)
+        return
     if module := taken.text("network_module"):
         _adapters(taken, draft, module, rate, whole if text is None else text)
         return
@@ -137,6 +143,21 @@ def _rates(taken: Taken, draft: Draft, script: str) -> None:
     if trains and stop > 0:
         rules = {"text": {"match": "text_encoder*", "until": int(stop)}}
         draft.set("model.params.training_config", {"target": "ldm.training.rules.Rules", "params": {"rules": rules}})
+
+
+def _words(taken: Taken, draft: Draft, rate: float) -> None:
+    """The word of textual inversion. Raises `Fault` CFG03 where the command names none."""
+    token, init, file = (taken.text(name) for name in ("token_string", "init_word", "weights"))
+    if not token:
+        what = "the command names no word to teach"
+        raise Fault("CFG03", what, where="token_string", fix="--token_string WORD, as captions write it")
+    if not (init or file):
+        draft.note(
+            "none", f"no init_word, so that vectors begin as chance has it: init: '{NEUTRAL}', or what it is like"
+        )
+    vectors = int(taken.number("num_vectors_per_token", 1))
+    teach(draft, [TaughtWord(token, vectors, init, file)], rate)
+    taken("train_text_encoder")
 
 
 def _text_rates(taken: Taken, draft: Draft) -> float | None:

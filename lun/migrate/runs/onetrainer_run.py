@@ -16,6 +16,7 @@ from lun.migrate.foreign import Found, Taken, joined, listed
 from lun.migrate.runs.adapter_rules import AdapterRules, kind_among, of_what_trained
 from lun.migrate.runs.onetrainer_optimizer import set_optimizer
 from lun.migrate.runs.onetrainer_output import draw_samples, save
+from lun.migrate.runs.onetrainer_words import teach_words
 from lun.migrate.runs.schedule_recipe import CONSTANT, known_schedule, lay_schedule
 from lun.other_trainers.counterparts import TRAIN
 from lun.other_trainers.onetrainer_table import ONETRAINER
@@ -52,8 +53,10 @@ def read(content: Mapping[str, Any], beside: Path) -> Draft:
     _rates(taken, draft, part, epochs)
     if method == "LORA":
         _adapters(taken, draft)
+    elif method == "EMBEDDING":
+        teach_words(taken, draft)
     elif method != "FINE_TUNE":
-        fix = "docs/embeddings.md for words, configs/README.md for a first stage"
+        fix = "configs/README.md has how a first stage trains"
         raise Fault("CFG03", f"{method} is not read", where="training_method", fix=fix)
     _steps(taken, draft, epochs)
     set_optimizer(taken, draft)

@@ -108,6 +108,7 @@ def test_training_accepts_what_comes_out(name, tmp_path, capsys):
 
 
 WHOLE = [
+    *("kohya-words.sh", "onetrainer-words.json"),
     *("kohya.sh", "kohya-run.toml", "diffusers-dreambooth.sh"),
     *("onetrainer-run.json", "simpletuner-run.json", "ai-toolkit.yaml", "ai-toolkit-run.yaml"),
 ]
@@ -229,6 +230,50 @@ def test_what_onetrainers_preset_does_not_say_is_that_programs_default(tmp_path)
     assert found["lightning"]["trainer"]["max_epochs"] == 100
 
 
+@pytest.mark.parametrize(
+    ("name", "rate", "embeddings", "noted"),
+    [
+        (
+            "kohya-words.sh",
+            5e-4,
+            {"kitty4": {"token": "kitty4", "init": "fluffy cat", "vectors": 4}},
+            "use_object_template: captions say how a word is used",
+        ),
+        (
+            "onetrainer-words.json",
+            1e-3,
+            {
+                "kitty": {"token": "<kitty>", "init": "cat", "vectors": 3, "keep_norm": "median"},
+                "ink": {"token": "<ink>", "file": "ink.safetensors", "train": False},
+                "plush": {"token": "<plush>", "init": "*", "vectors": 1, "keep_norm": "median"},
+            },
+            "is_output_embedding of <plush>",
+        ),
+    ],
+)
+def test_words_that_a_run_teaches_become_embeddings_that_train_alone(name, rate, embeddings, noted, tmp_path, capsys):
+    found = whole(name, tmp_path)
+    params = found["model"]["params"]
+    assert params["adapter_config"] == {"target": "ldm.adapters.Adapters", "params": {"embeddings": embeddings}}
+    rules = params["training_config"]["params"]["rules"]
+    assert rules == {"embeddings": {"match": "text_encoder*embedding.adapter.*", "lr": rate}}
+    assert params["cond_stage_trainable"] is False and found["model"]["base_learning_rate"] == rate
+    said = "".join(capsys.readouterr())
+    assert noted in said and "unknown" not in said
+
+
+def test_a_word_of_kohyas_that_begins_with_nothing_or_a_file(tmp_path, capsys):
+    line = "python {}train_textual_inversion.py --train_data_dir data --token_string 'a-b' {}"
+    for script, more, start in (
+        ("", "", {"init": "*", "vectors": 1}),
+        ("sdxl_", "--weights old.pt", {"file": "old.pt"}),
+    ):
+        (tmp_path / "a.sh").write_text(line.format(script, more))
+        params = whole_of(tmp_path / "a.sh", tmp_path / f"{script}out")["model"]["params"]["adapter_config"]["params"]
+        assert params == {"embeddings": {"a-b": {"token": "a-b", **start}}}
+        assert ("no init_word" in "".join(capsys.readouterr())) == (not more)
+
+
 def test_a_model_or_method_of_onetrainer_that_is_not_here_is_refused(tmp_path, capsys):
     for text, told in (
         ('{"model_type": "FLUX_DEV_1"}', "FLUX_DEV_1 is not trained here"),
@@ -319,7 +364,7 @@ GENERATIONS = [
 def test_configurations_of_2022_are_written_in_todays_spelling(files, tmp_path, capsys):
     assert run([*(str(COMPAT / name) for name in files), "-o", str(tmp_path)]) == 0
     out = str(tmp_path / "run.yaml")
-    assert train(["--base", out, "--data_root", "x", "--check"]) == 0, capsys.readouterr().err
+    assert train(["--base", out, "--data_root", "x", "--init-from", "x.ckpt", "--check"]) == 0, capsys.readouterr().err
     merged, notes, refused = upgrade(read_layers([out]).with_settings([]))
     assert merged.config == yaml.safe_load(Path(out).read_text()) and refused == []
     assert [note for note in notes if "old" in note] == [] and "Said in another way here:" in Path(out).read_text()
@@ -379,6 +424,8 @@ def test_what_is_written_trains(name, tmp_path, capsys, monkeypatch):
         ("a.sh", "accelerate launch unheard_of.py --x 1", "CFG02", "no script of theirs is started"),
         ("a.sh", "python flux_train.py --x 1", "CFG03", "trains what is not trained here"),
         ("a.sh", "python train_dreambooth_flux.py --x 1", "CFG03", "trains what is not trained here"),
+        ("a.sh", "python train_textual_inversion.py --train_data_dir a", "CFG03", "the command names no word to teach"),
+        ("a.sh", "python train_textual_inversion_XTI.py --token_string a", "CFG03", "trains what is not trained here"),
         ("a.sh", "python train_network.py --config_file nowhere.toml", "CFG01", "file not found: nowhere.toml"),
         ("a.sh", "python train_network.py --network_module networks.oft", "CFG03", "no adapters of networks.oft"),
         ("a.json", '[{"path": "x", "balancing": "many"}]', "CFG02", "0.balancing is no number: 'many'"),
