@@ -162,7 +162,7 @@ def test_a_frozen_encoder_is_freed_at_its_step(train: Train) -> None:
     assert len(differences(encoders[1], encoders[2])) == len(encoders[2])
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed", "bf16-true"])
 def test_half_precision_follows_full_precision(train: Train, precision: str) -> None:
     """Side by side, discriminator included; nothing is lost on the way."""
     curves = [metrics(train(name, f"lightning.trainer.precision={name}")) for name in ("32-true", precision)]

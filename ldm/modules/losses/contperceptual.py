@@ -50,6 +50,8 @@ class LPIPSWithDiscriminator(nn.Module):
     learn_logvar  train the log-variance of a pixel
     """
 
+    keeps_float32 = True
+
     def __init__(
         self,
         disc_start: int,
