@@ -12,6 +12,7 @@ from ldm.diffusion.draws import key
 from ldm.errors import Fault
 from ldm.lightning_internals import forget_logged, leave_uncounted
 from ldm.models import autoencoder_preview
+from ldm.models.adversarial_passes import discriminator_pass, generator_pass
 from ldm.models.autoencoder_metrics import LOGGED, Quality, Reconstructed, means
 from ldm.models.autoencoder_plan import (
     DECODER_ALONE,
@@ -177,9 +178,13 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def configure_optimizers(self) -> Any:
         """The generator's optimizer and the discriminator's, by the same recipes."""
         assert self.loss is not None
-        judge = Group("discriminator", {}, [*self.loss.discriminator.parameters()])
-        configured = [super().configure_optimizers(), self.configure_optimizer([judge])]
+        configured = [super().configure_optimizers(), self.configure_optimizer([self.judging_group()])]
         return [one["optimizer"] for one in configured], [one["lr_scheduler"] for one in configured]
+
+    def judging_group(self) -> Group:
+        """What the discriminator's optimizer steps."""
+        assert self.loss is not None
+        return Group("discriminator", {}, [*self.loss.discriminator.parameters()])
 
     def optimized_weights(self) -> dict[str, nn.Parameter]:
         """Those of the generator."""
@@ -209,15 +214,8 @@ class AutoencoderKL(FirstStage, TrainedModel):
         forget_logged(self.trainer)
         self.seed_networks(batch_idx)
         of_window = self.accumulate_grad_batches
-        moves = self.equivariance
-        motion = moves(key(self.seed, "equivariance", self.position.step)) if moves else STILL
-        with still(self.loss.discriminator):
-            made, posterior = self.reconstruct(batch, motion)
-            real, last = motion(self.pictures(batch), self.downsampling), self.network.decoder.conv_out.weight
-            measured = self.loss.generator(real, made, posterior, self.position.step, last, self.average)
-            self.manual_backward(measured.loss / of_window)
-        own = means(self.metrics, Reconstructed(self, batch, real, made.detach(), posterior))
-        self._window.append(Micro(real, made.detach(), measured.log | own))
+        measured, found = generator_pass(self, batch, self.average, lambda loss: self.manual_backward(loss / of_window))
+        self._window.append(Micro(found.x0, found.made, measured.log | means(self.metrics, found)))
         if (batch_idx + 1) % of_window == 0:
             self._complete_window()
         return measured.loss.detach()
@@ -239,14 +237,10 @@ class AutoencoderKL(FirstStage, TrainedModel):
     def _teach_discriminator(self, judge: Any, window: list[Micro]) -> dict[str, Tensor]:
         assert self.loss is not None
         judge.zero_grad()
-        judged = []
-        for micro in window:
-            measured = self.loss.judge(micro.real, micro.made)
-            self.manual_backward(measured.loss / len(window))
-            judged.append(measured.log)
+        log = discriminator_pass(self.loss, window, self.manual_backward)
         judge.step()
         judge.zero_grad()
-        return mean_of(judged)
+        return log
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Clip here and nowhere else: before, gradients are still multiplied by float16's loss scale."""

@@ -55,6 +55,10 @@ XL = [
 ]
 WIDE = {"attention_head_dim": 32, "num_attention_heads": 4, "caption_projection_dim": 128, "pos_embed_max_size": 48}
 SD3 = [*(f"{UNET}.{name}={value}" for name, value in WIDE.items()), *SIDES, EMA]
+AUTOENCODER = [
+    *("data.params.train.params.size=64", EMA, "lightning.trainer.accumulate_grad_batches=3"),
+    *("model.params.ddconfig.ch=64", "model.params.lossconfig.params.disc_start=0"),
+]
 SHORT = {
     "accumulation": ["lightning.trainer.accumulate_grad_batches=2"],
 }
@@ -124,6 +128,12 @@ def test_runs_of_stable_diffusion_3_take_what_is_predicted(
     words: list[str], lun: Lun, tmp_path: Path, pictures: Path
 ) -> None:
     compare(small_config(tmp_path), [*SD3, *words], lun, tmp_path, pictures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["lightning.trainer.precision=bf16-mixed"]], ids=["plain", "autocast"])
+def test_autoencoders_take_what_is_predicted(words: list[str], lun: Lun, tmp_path: Path, pictures: Path) -> None:
+    compare(TINY.with_name("tiny-autoencoder.yaml"), [*AUTOENCODER, *words], lun, tmp_path, pictures)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What a run would take, told from tensors without memory."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.models import CONFIG
 from ldm.ema.lit_ema import LitEma
 from ldm.ema.profiles import TrailingMean
 from ldm.errors import Fault
+from ldm.modules.losses.discriminator import NLayerDiscriminator
 from ldm.util import instantiate_from_config
 from lun.memory import forecast as module
 from lun.memory.command import lines
@@ -65,6 +67,19 @@ def fused(**trainer: Any) -> dict[str, Any]:
     return found
 
 
+def autoencoder(loss: Mapping[str, Any] | None = None, **trainer: Any) -> dict[str, Any]:
+    """Against a discriminator that has begun; perceptual features are those of a file that is not there."""
+    found: dict[str, Any] = yaml.safe_load(CONFIG.with_name("tiny-autoencoder.yaml").read_text())
+    params = found["model"]["params"]
+    params["optimizer_config"] = {"target": "torch.optim.AdamW"}
+    found["data"]["params"]["train"]["params"]["size"] = 16
+    perceptual = {"perceptual_weight": 1.0, "perceptual_path": "vgg16.pth"}
+    params["lossconfig"]["params"] |= perceptual if loss is None else loss
+    found["lightning"]["trainer"] |= {"accelerator": "gpu"} | trainer
+    found["lightning"]["callbacks"]["image_logger"] = {"target": "lun.callbacks.ImageLogger", "params": {}}
+    return found
+
+
 MEASURED = {
     "32-true": config(precision="32-true"),
     "bf16-mixed": config(precision="bf16-mixed"),
@@ -74,6 +89,7 @@ MEASURED = {
     "frozen half": config(precision=FROZEN_HALF),
     "adapters": adapted(precision="bf16-true"),
     "adapters alone on the card": adapted(elsewhere=True, precision=FROZEN_HALF),
+    "autoencoder": autoencoder(precision="bf16-true", accumulate_grad_batches=3),
 }
 
 
@@ -213,8 +229,34 @@ def test_an_8_bit_optimizer_is_counted_without_its_library() -> None:
     assert sizes == [2 * (65536 + 4 * 256), 2 * 400]
 
 
+def test_an_autoencoder_and_its_discriminator_have_states_and_take_turns_with_gradients() -> None:
+    both, alone = told_of(autoencoder({})), told_of(autoencoder({"disc_factor": 0}))
+    judge = NLayerDiscriminator(n_layers=1)
+    size = 4 * sum(parameter.numel() for parameter in judge.parameters())
+    assert both.gradients == alone.gradients == both.average + 4  # the log-variance of a pixel is not averaged
+    assert abs(both.optimizer - alone.optimizer - 2 * size) < 100  # and a step count each
+    assert both.weights == alone.weights and both.step > alone.step
+
+
+def test_pictures_and_features_take_their_part_of_an_autoencoders_step() -> None:
+    plain, perceptual = told_of(autoencoder({})), told_of(autoencoder())
+    assert perceptual.weights - plain.weights > 4 * 14_000_000 > 4 * plain.weights  # VGG16 without its last layers
+    window = told_of(autoencoder({}, accumulate_grad_batches=5))
+    assert window.step - plain.step >= 3 * 2 * 4 * (2 * 3 * 16 * 16)  # two of each earlier micro-batch in fp32
+
+
+def test_an_autoencoder_that_has_no_loss_or_a_cache_is_refused_as_its_run_is() -> None:
+    cached, lossless = autoencoder({}), autoencoder({})
+    cached["data"]["params"]["cache"] = True
+    lossless["model"]["params"]["lossconfig"] = None
+    with pytest.raises(Fault, match="no first stage"):
+        forecast(cached)
+    with pytest.raises(Fault, match="no loss"):
+        forecast(lossless)
+
+
 def test_a_model_of_another_kind_is_refused() -> None:
-    with pytest.raises(Fault, match="diffusion models"):
+    with pytest.raises(Fault, match="diffusion models and autoencoders"):
         forecast({"model": {"target": "ldm.models.base.TrainedModel"}})
 
 
