@@ -3,10 +3,12 @@
 Each function has a test of what it means, so that a torch in which it means something else is noticed there.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -125,6 +127,19 @@ def keep_activations(budget: float) -> None:
     if budget != functorch.activation_memory_budget:
         import_module("torch._dynamo").reset()
     functorch.activation_memory_budget = budget
+
+
+def inductors_own_folder() -> str:
+    """Where Inductor keeps compiled code by itself. Parts of torch write it into the environment when imported."""
+    folders: Any = import_module("torch._inductor.runtime.cache_dir_utils")
+    return os.path.abspath(folders.default_cache_dir())
+
+
+def keep_headers(folder: Path) -> None:
+    """Let Inductor keep precompiled headers there, which otherwise lie in its own folder, whatever the environment."""
+    codecache: Any = import_module("torch._inductor.codecache")
+    codecache._HEADER_DIR = str(folder)
+    codecache._HEADER_LOCK_DIR = str(folder / "locks")
 
 
 def graphs_compiled() -> int:

@@ -17,7 +17,7 @@ from torch import nn
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
 from ldm.place import cache_root, private_folder
-from ldm.torch_internals import keep_activations, keep_every_graph
+from ldm.torch_internals import inductors_own_folder, keep_activations, keep_every_graph, keep_headers
 
 WHERE = "lightning.callbacks: CompiledBlocks"
 INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -91,15 +91,18 @@ def require_compiler(device: str) -> None:
 def keep_compiled() -> None:
     """Let Inductor keep its code in the program's cache, unless the environment names another place.
 
-    Code that others could have put there is not taken: where they can write, each process compiles anew.
+    Code that others could have put there is not taken: where they can write, each process compiles anew. The folder
+    that torch itself writes into the environment names no place: it lies among those of all users.
     """
-    if INDUCTOR_CACHE in os.environ:
+    own = inductors_own_folder()
+    if os.environ.get(INDUCTOR_CACHE, own) != own:
         return
     kept = cache_root() / "inductor"
     if not private_folder(kept):
         kept = Path(tempfile.mkdtemp())
         atexit.register(shutil.rmtree, kept, ignore_errors=True)
     os.environ[INDUCTOR_CACHE] = str(kept)
+    keep_headers(kept / "precompiled_headers")
 
 
 def _missing(what: str, why: str, fix: str) -> Fault:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks
-from ldm.torch_internals import graphs_compiled
+from ldm.torch_internals import graphs_compiled, inductors_own_folder
 
 Lun = Callable[..., int]
 COMPILED = "lightning.callbacks.compiled_blocks={target: lun.callbacks.CompiledBlocks}"
@@ -31,9 +31,8 @@ SMALL = [
 
 @pytest.fixture
 def own_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Neither graphs nor the place of their code outlive a test."""
-    monkeypatch.setenv(INDUCTOR_CACHE, "")
-    monkeypatch.delenv(INDUCTOR_CACHE)
+    """Neither graphs nor the place of their code outlive a test, which begins as torch leaves the environment."""
+    monkeypatch.setenv(INDUCTOR_CACHE, inductors_own_folder())
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()

@@ -1,10 +1,14 @@
 """torch's insides: each still means what the program takes it for."""
 
 import math
+import os
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._inductor import codecache
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.optim.lr_scheduler import LambdaLR
 
 from ldm.torch_internals import (
@@ -17,8 +21,10 @@ from ldm.torch_internals import (
     graphs_compiled,
     identity_of,
     ignore_moves,
+    inductors_own_folder,
     keep_activations,
     keep_every_graph,
+    keep_headers,
     keep_own_tensors,
     leave_out,
     scales_inside_its_step,
@@ -28,6 +34,8 @@ from ldm.torch_internals import (
     unset_fake_temporarily,
     writes_into_its_arguments,
 )
+
+FOLDER = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class Named(Tensor):
@@ -175,3 +183,19 @@ def test_graphs_that_were_made_for_other_activations_are_forgotten() -> None:
         keep_activations(budget)
         compiled(torch.ones(3))
     assert graphs_compiled() - began == 3
+
+
+def test_inductor_writes_its_own_folder_into_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.delenv(FOLDER)
+    assert cache_dir() == os.environ[FOLDER] == inductors_own_folder()
+
+
+def test_inductor_looks_up_where_headers_lie_when_it_compiles_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR"):
+        monkeypatch.setattr(codecache, name, "before")
+    keep_headers(tmp_path)
+    assert str(tmp_path) == codecache._HEADER_DIR and str(tmp_path / "locks") == codecache._HEADER_LOCK_DIR
+    assert {"_HEADER_DIR", "_HEADER_LOCK_DIR"} <= {*codecache._precompile_header.__wrapped__.__code__.co_names}

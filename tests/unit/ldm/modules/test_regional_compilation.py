@@ -11,12 +11,13 @@ from support.equality import differences
 from support.sd3 import tiny_mmdit, told
 from support.tiny_networks import SHAPE, adapt
 from torch import Tensor, nn
+from torch._inductor import codecache
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.modules.networks.unet import UNet
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks, keep_compiled, require_compiler
-from ldm.torch_internals import graphs_compiled, keep_activations
+from ldm.torch_internals import graphs_compiled, inductors_own_folder, keep_activations
 
 SHAPES = ((2, 4, 4), (3, 4, 6), (2, 8, 4))
 
@@ -189,10 +190,20 @@ def test_code_is_kept_in_the_programs_cache_unless_the_environment_says_where(
     assert os.environ[INDUCTOR_CACHE] == str(tmp_path / "inductor")
 
 
+def test_the_folder_that_torch_itself_writes_into_the_environment_is_not_taken_for_a_persons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers, which torch keeps there whatever the environment says, move with the code."""
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path))
+    monkeypatch.setenv(INDUCTOR_CACHE, inductors_own_folder())
+    keep_compiled()
+    assert os.environ[INDUCTOR_CACHE] == str(tmp_path / "inductor")
+    assert str(tmp_path / "inductor" / "precompiled_headers") == codecache._HEADER_DIR
+
+
 def test_code_that_others_could_have_put_there_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUN_CACHE", str(tmp_path))
-    monkeypatch.setenv(INDUCTOR_CACHE, "")
-    monkeypatch.delenv(INDUCTOR_CACHE)
+    monkeypatch.setenv(INDUCTOR_CACHE, inductors_own_folder())
     (tmp_path / "inductor").mkdir()
     (tmp_path / "inductor").chmod(0o777)
     keep_compiled()
