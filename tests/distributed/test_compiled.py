@@ -11,7 +11,7 @@ from support.ranks import Ranks
 from support.runs import newest_run
 from support.together import GROUPS, MICRO, ONE, SAME, STEPS, STILL, goes_on, last, off, tiny, train, until
 
-import lun.callbacks.compiled_blocks as callback
+import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.networks.unet import UNet
 from ldm.modules.regional_compilation import compile_blocks
 from ldm.torch_internals import graphs_compiled
