@@ -179,7 +179,7 @@ def test_captions_that_a_trained_text_encoder_reads_are_not_cached_unasked_and_r
     how: str, lun: Lun, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*ENCODER_TRAINS[how], "model.params.cond_stage_config.target=support.words.LinearWords"]
-    words += ["--allow", "support"]
+    words += ["model.params.cond_stage_config.params={dim: 8, max_length: 4, from_scratch: true}", "--allow", "support"]
     assert lun("--check", *words, *CACHE) == 0
     assert lun("--check", *words, "data.params.cache={text: true}") == 2
     assert lun("-t", *words, "data.params.cache={text: true}") == 2
