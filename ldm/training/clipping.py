@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from lightning.pytorch.plugins.precision import DeepSpeedPrecision, Precision
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.lightning_classes import Precision
 from ldm.torch_internals import scales_inside_its_step
 
 
@@ -29,9 +29,15 @@ def require_clippable(optimizers: Iterable[Optimizer], clip: float | None, scale
 
 def clips_plainly(precision: Precision) -> bool:
     """Whether clipping under `precision` is `torch.nn.utils.clip_grad_norm_` of an optimizer's own gradients."""
-    kind = type(precision)
-    inherited = kind.clip_grad_by_norm is Precision.clip_grad_by_norm and kind.main_params is Precision.main_params
-    return inherited and not isinstance(precision, DeepSpeedPrecision) and getattr(precision, "scaler", None) is None
+    from lightning.pytorch.plugins import precision as plugins
+
+    kind, plain = type(precision), plugins.Precision
+    inherited = kind.clip_grad_by_norm is plain.clip_grad_by_norm and kind.main_params is plain.main_params
+    return (
+        inherited
+        and not isinstance(precision, plugins.DeepSpeedPrecision)
+        and getattr(precision, "scaler", None) is None
+    )
 
 
 @dataclass(frozen=True)

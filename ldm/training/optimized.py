@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lightning.pytorch import LightningModule
 from torch import nn
 
 from ldm.diffusion.draws import key
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
+from ldm.lightning_module import LightningModule
 from ldm.position import Position
 from ldm.training.adapters import adapter_rules
 from ldm.training.groups import NOTHING_DECIDED, Decision, Group, decide, named_weights, require_settings

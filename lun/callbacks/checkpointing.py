@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lightning.pytorch import LightningModule, Trainer
-
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.callbacks.final import FinalCheckpoint
 from lun.checkpoints.checkpoint_files import remove_checkpoint
 from lun.checkpoints.file_names import check_place, check_template, field_names, file_name

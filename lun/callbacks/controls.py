@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import LightningModule, Trainer
-
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.callbacks.images import ImageLogger
 from lun.callbacks.stops import INTERRUPTED, Stops
 from lun.checkpoints.monitoring import validates

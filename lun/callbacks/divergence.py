@@ -8,19 +8,16 @@ from operator import is_not
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.plugins.precision import MixedPrecision, Precision
-from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor, distributed
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.torch_internals import can_leave_out, flag_not_finite, leave_out
 from ldm.training.clipping import KnownNorm
 from ldm.training.late_numbers import LateNumbers
 from lun.checkpoints.saving import kept_file, resume_from
-from lun.loop.advance_internals import is_plain
 from lun.loop.boundary import agreement_of
 from lun.loop.contract import data_of, model_of, step_of
 from lun.loop.position_callback import follower
@@ -101,6 +98,9 @@ class Divergence(Callback):
         self._agreement = RankAgreement()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        from lightning.pytorch import Callback  # the real one, which has every hook
+        from lightning.pytorch.utilities.model_helpers import is_overridden
+
         shared = agreement_of(trainer)
         if shared is None:
             self._agreement.join(trainer, pl_module)
@@ -231,6 +231,10 @@ class Divergence(Callback):
 
 def _leaves_out_by_itself(trainer: Trainer) -> bool:
     """Whether the one optimizer can learn on its device, without the host, that a step is not to be taken."""
+    from lightning.pytorch.plugins.precision import MixedPrecision, Precision
+
+    from lun.loop.advance_internals import is_plain
+
     stepping = type(trainer.precision_plugin).optimizer_step
     return (
         trainer.strategy.root_device.type in READ_LATE

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from ldm.ema.profiles import PowerDecay
@@ -18,6 +17,7 @@ from ldm.errors import Fault
 from ldm.files.digest import sha256
 from ldm.files.ema_snapshot import About, TensorFile, write_snapshot
 from ldm.files.write import write_safetensors
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.checkpoints.atomic import clean_leftovers
 from lun.checkpoints.file_names import check_place
 from lun.checkpoints.saving import could_not_save, relative, run_directory

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from lightning.pytorch import LightningModule, Trainer
-
 from ldm.adapters.adapter_files import Layout
 from ldm.convert.model import Model
 from ldm.convert.model_files import DTYPES, Wish, export, remarks
@@ -20,6 +18,7 @@ from ldm.files.state import State
 from ldm.keys.averaged import choose_weights, holds_average
 from ldm.keys.layout import compvis_names
 from ldm.keys.split_checkpoint import unet_of
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.diffusion.adapter_export import AdapterExport
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.models.diffusion.export_facts import facts_of, networks_of

@@ -4,8 +4,7 @@ import logging
 import time
 from pathlib import Path
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.checkpoints.saving import (
     could_not_save,
     not_finite,

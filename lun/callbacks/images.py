@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import LightningModule, Trainer
 from PIL import Image
 from torch import Tensor
 
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.diffusion.ddpm import DDPM
 from lun.loggers.logged_pictures import log_picture
 from lun.loop.boundary import AtStepBoundary

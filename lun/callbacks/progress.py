@@ -7,17 +7,18 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import TQDMProgressBar
-from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from torch import Tensor
 
+from ldm.lightning_classes import TQDMProgressBar, Trainer
 from lun.callbacks.activity import Activity, Ticker, drawing
 from lun.callbacks.line import Standing, bar_line, progress_line, summary
 from lun.callbacks.pace import Pace, stopwatch
+
+if TYPE_CHECKING:
+    from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class SmoothedProgressBar(TQDMProgressBar):
     """
 
     def __init__(self, smoothing: float = 0.98, refresh_rate: int = 1) -> None:
-        super().__init__(refresh_rate=refresh_rate)
+        self.lightning_arguments = {"refresh_rate": refresh_rate}
         self.loss = Smooth(smoothing)
         self._step_seconds = Smooth(SPEED_SMOOTHING)
         self._wait = Smooth(SPEED_SMOOTHING)
@@ -89,11 +90,15 @@ class SmoothedProgressBar(TQDMProgressBar):
     def _wanted(self) -> bool:
         return super().is_enabled
 
-    def init_train_tqdm(self) -> Tqdm:
+    def init_train_tqdm(self) -> "Tqdm":
+        from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+
         return Tqdm(disable=self.is_disabled, leave=False, file=sys.stdout, bar_format="{desc}")
 
-    def init_sanity_tqdm(self) -> Tqdm:
+    def init_sanity_tqdm(self) -> "Tqdm":
         """None of its own, as for validation: the one line says what goes on."""
+        from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
+
         return Tqdm(disable=True)
 
     init_validation_tqdm = init_sanity_tqdm

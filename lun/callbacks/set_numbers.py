@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from lightning.pytorch import Callback
-
+from ldm.lightning_classes import Callback
 from lun.loop.contract import data_of
 
 

@@ -6,9 +6,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.callbacks.checkpointing import Checkpoint
 from lun.checkpoints.atomic import AtomicIO
 from lun.checkpoints.checkpoint_files import size_on_disk

@@ -7,8 +7,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from lightning.pytorch import LightningModule, Trainer
-
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.operating_system import STOPPING_SIGNALS
 from lun.loop.boundary import AtStepBoundary
 from lun.loop.deadline import END_SECONDS, end_within

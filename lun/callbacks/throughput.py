@@ -4,9 +4,9 @@ import logging
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, Trainer
 
 from ldm.cpus import available_cpus
+from ldm.lightning_classes import Callback, Trainer
 from ldm.operating_system import resident_bytes
 from lun.callbacks.pace import Pace, stopwatch
 

@@ -4,10 +4,9 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
 from ldm.adapters.token_embeddings import token_tables
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.rejects import OF_ONE_EXAMPLE
 

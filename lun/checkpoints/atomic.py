@@ -9,15 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-import lightning
 import torch
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ldm.errors import Fault
 from ldm.files.rank_shards import RankShards, with_tensors
 from ldm.files.read import read_torch
 from ldm.files.replacing import flush_file, is_leftover, move_into_place, unfinished
 from ldm.files.sniff import require_undamaged
+from ldm.lightning_classes import TorchCheckpointIO
 from lun.checkpoints.background import Background
 from lun.checkpoints.checkpoint_files import keep, let_go, remove_unnamed, set_aside
 from lun.checkpoints.manifest import HashedFile, Manifest, manifest_path
@@ -147,6 +146,8 @@ def _foreign(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
 
     Lightning restores nothing, not even through callbacks, where it does not find its own lists.
     """
+    import lightning
+
     kept = {name: checkpoint[name] for name in ("state_dict", "global_step", "epoch") if name in checkpoint}
     ours = {"pytorch-lightning_version": lightning.__version__}
     return {"epoch": 0, "callbacks": {}, "optimizer_states": [], "lr_schedulers": []} | kept | ours

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule
 from torch.optim import Optimizer
 
+from ldm.lightning_classes import LightningModule
 from lun.loop.contract import model_of
 
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))

@@ -2,9 +2,8 @@
 
 import difflib
 
-from lightning.pytorch import LightningModule, Trainer
-
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.loop.contract import model_of
 
 

@@ -5,12 +5,10 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.nn.utils import get_total_norm
 
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer, as_lightning
 from ldm.shell import quoted
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers
 from lun.loop.lightning_internals import dump_checkpoint, trainer_of
@@ -21,8 +19,10 @@ log = logging.getLogger(__name__)
 
 def prepare_saving(trainer: Trainer, directory: Path) -> None:
     """Put `AtomicIO` in the place of Lightning's own writer and clear what killed writers left below `directory`."""
+    from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+
     if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-        trainer.strategy.checkpoint_io = AtomicIO()
+        trainer.strategy.checkpoint_io = as_lightning(AtomicIO())
     if _in_parts(trainer) and not isinstance(trainer.strategy.checkpoint_io, AtomicIO):
         raise Fault(
             "CFG08",
@@ -104,6 +104,8 @@ def begin_checkpoint(trainer: Trainer, path: Path) -> "Future[None]":
 
 def require_background(trainer: Trainer) -> None:
     """Raise `Fault` CFG08 where ranks write parts of a checkpoint together, which cannot go on beside training."""
+    from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+
     alone = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy) and not _in_parts(trainer)
     if alone and isinstance(trainer.strategy.checkpoint_io, AtomicIO):
         return

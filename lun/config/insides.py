@@ -32,6 +32,11 @@ _PRECISION = Instead(
 INSIDES: Mapping[str, Instead] = {
     **dict.fromkeys(
         (
+            "ldm.lightning_classes.Callback",
+            "ldm.lightning_classes.LightningDataModule",
+            "ldm.lightning_classes.TQDMProgressBar",
+            "ldm.lightning_classes.TorchCheckpointIO",
+            "ldm.lightning_module.LightningModule",
             "ldm.adapters.layer.Adapter",
             "ldm.models.base.TrainedModel",
             "ldm.models.logged_steps.LogsSteps",

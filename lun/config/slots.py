@@ -58,11 +58,16 @@ def _is_schedule(value: Any) -> bool:
 
 MODEL = Slot(
     "a LightningModule",
-    _class_of("lightning.pytorch.core.module.LightningModule"),
+    _class_of("lightning.pytorch.core.module.LightningModule", "ldm.lightning_module.LightningModule"),
     beside=("base_learning_rate", "scale_lr"),
 )
-DATA = Slot("a LightningDataModule", _class_of("lightning.pytorch.core.datamodule.LightningDataModule"))
-CALLBACK = Slot("a Callback", _class_of("lightning.pytorch.callbacks.callback.Callback"))
+DATA = Slot(
+    "a LightningDataModule",
+    _class_of("lightning.pytorch.core.datamodule.LightningDataModule", "ldm.lightning_classes.LightningDataModule"),
+)
+CALLBACK = Slot(
+    "a Callback", _class_of("lightning.pytorch.callbacks.callback.Callback", "ldm.lightning_classes.Callback")
+)
 LOGGER = Slot(
     "a Logger",
     _class_of("lightning.pytorch.loggers.logger.Logger"),

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -69,8 +70,8 @@ def configure(run_directory: Path | None, rank: int = 0) -> None:
     """Send what our code, Lightning and Python's warnings say to the console (rank 0) and to `console.log` of a run.
 
     May be called again, at first without a directory: what was said by then is written to the file, too. Call it after
-    the import of Lightning as well, which adds a handler to the console. Other ranks write `console.rank3.log` and
-    show nothing.
+    large imports as well, since libraries add handlers to the console. Other ranks write `console.rank3.log` and show
+    nothing.
     """
     _detach()
     root = logging.getLogger()
@@ -92,6 +93,8 @@ def forget() -> None:
     _detach()
     for name, level in _former_levels.items():
         logging.getLogger(name).setLevel(level)
+    for name in LIGHTNING:
+        vars(logging.getLogger(name)).pop("addHandler", None)
     for memory in (_early, _counted, _said, _former_levels):
         memory.clear()
     warnings.showwarning = _python_shows
@@ -217,10 +220,18 @@ def _to_file(run_directory: Path, rank: int) -> logging.Handler:
 def _unburden_libraries() -> None:
     """Let messages of libraries reach our handlers, once: several add a handler of their own when imported."""
     for name in LIGHTNING:
-        logging.getLogger(name).propagate = True
+        theirs = logging.getLogger(name)
+        theirs.propagate = True
+        vars(theirs)["addHandler"] = partial(_refuse_handler, theirs)
     for logger in list(logging.Logger.manager.loggerDict.values()):
         if isinstance(logger, logging.Logger) and logger.propagate:
             logger.handlers = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
+
+
+def _refuse_handler(logger: logging.Logger, handler: logging.Handler) -> None:
+    """In the place of `addHandler`: Lightning adds one to the console when it is imported, which may be any time."""
+    if type(handler) is not logging.StreamHandler:
+        logging.Logger.addHandler(logger, handler)
 
 
 def _detach() -> None:

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterator
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.checkpoints.memory_estimate import MemoryEstimate, amount, memory_estimate
 
 log = logging.getLogger(__name__)

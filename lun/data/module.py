@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from lightning.pytorch import LightningDataModule
 from torch.utils.data import Sampler
 
 from ldm.cpus import available_cpus
 from ldm.diffusion.draws import key
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningDataModule
 from ldm.position import Position
 from ldm.util import Recipe
 from lun.data.building import build_dataset
@@ -68,7 +68,6 @@ class DataModuleFromConfig(LightningDataModule):
         max_bad_fraction: float = 0.01,
         shuffle_val_dataloader: bool = False,
     ) -> None:
-        super().__init__()
         if batch_size < 1:
             raise Fault("CFG08", f"data.params.batch_size cannot be {batch_size}", why="it takes a number above 0")
         if num_workers is not None and num_workers < 0:

@@ -4,12 +4,15 @@ import sys
 from typing import Any
 
 import torch
-from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger
 from PIL import Image
+
+from ldm.lightning_classes import Logger
 
 
 def log_picture(logger: Logger, tag: str, picture: Image.Image, step: int) -> None:
     """Under a tag that never changes, so that a slider over steps becomes a time lapse; nothing where none is taken."""
+    from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger
+
     if isinstance(logger, TensorBoardLogger):
         pixels = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
         shape = picture.height, picture.width, 3

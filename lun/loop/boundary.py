@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.loop.contract import step_of
 from lun.loop.rank_agreement import RankAgreement
 

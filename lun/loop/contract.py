@@ -2,8 +2,7 @@
 
 from typing import Any, Protocol, cast
 
-from lightning.pytorch import LightningModule, Trainer
-
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.position import Position
 
 

@@ -7,14 +7,14 @@ the run) to follow ours. What models need of it stands in `ldm.lightning_interna
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, cast
-
-import lightning
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.strategies.strategy import _ForwardRedirection as ForwardRedirection
+from typing import TYPE_CHECKING, Any, cast
 
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.missing_packages import install_line
+
+if TYPE_CHECKING:
+    from lightning.pytorch.strategies.strategy import _ForwardRedirection as ForwardRedirection
 
 __all__ = ["ForwardRedirection"]  # what calls a step through a strategy's wrapper of the module
 
@@ -29,11 +29,22 @@ SIGNALS_BEFORE = "_signal_connector._original_handlers"
 DUMP = "_checkpoint_connector.dump_checkpoint"
 
 
+def __getattr__(name: str) -> Any:
+    """`ForwardRedirection`, by importing Lightning for it."""
+    if name != "ForwardRedirection":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lightning.pytorch.strategies.strategy import _ForwardRedirection
+
+    return _ForwardRedirection
+
+
 def inside(trainer: Trainer, path: str) -> Any:
     """The object at a dotted path below `trainer`; `Fault` DEP01 where this Lightning has none."""
     try:
         return attrgetter(path)(trainer)
     except AttributeError as error:
+        import lightning
+
         raise Fault(
             "DEP01",
             f"lightning {lightning.__version__} does not fit",

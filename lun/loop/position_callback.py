@@ -4,11 +4,10 @@ import logging
 from typing import Any, cast
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import nn
 from torch.optim import Optimizer
 
-from lun.loop.advance_internals import quicken
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.loop.contract import data_of, model_of, step_of
 from lun.loop.lightning_internals import micro_batches, restore_loop_counters
 
@@ -63,6 +62,8 @@ class FollowPosition(Callback):
         restore_loop_counters(
             trainer, pl_module, step, step if self._optimizer_steps is None else self._optimizer_steps
         )
+        from lun.loop.advance_internals import quicken  # imports Lightning, as a training has by now
+
         quicken(trainer)
         self.dirty = False
         self._running = running_statistics(pl_module)

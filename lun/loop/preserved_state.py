@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from lightning.pytorch.utilities.seed import isolate_rng
 from torch import nn
 
 
@@ -14,6 +13,8 @@ def preserved_state(module: nn.Module) -> Iterator[None]:
 
     Modes are kept part by part, since a frozen first stage stays in evaluation mode while the network trains.
     """
+    from lightning.pytorch.utilities.seed import isolate_rng
+
     modes = {part: part.training for part in module.modules()}
     with isolate_rng(), torch.no_grad():
         module.eval()

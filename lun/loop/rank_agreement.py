@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import distributed
 
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.loop.contract import step_of
 from lun.loop.position_callback import follower
 from lun.loop.rank_failures import another_rank_failed

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from lightning.pytorch import Trainer
 from torch import distributed
 
 from ldm.errors import Fault
+from ldm.lightning_classes import Trainer
 from ldm.shell import quoted
 
 ANOTHER_RANK = "TRN03"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Callback
-
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback
 from ldm.models.base import TrainedModel
 from ldm.models.model_parts import PartSize
 from lun.callbacks.space import files_kept

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from lightning.pytorch import Trainer
 from torch import Tensor
 
 from ldm.ema.posthoc import Fit
 from ldm.errors import Fault
 from ldm.files.ema_snapshot import Snapshot
 from ldm.files.replacing import replace_text
+from ldm.lightning_classes import as_lightning
 from ldm.models.run_context import RunContext
 from ldm.shell import quoted
 from ldm.util import instantiate_from_config
@@ -129,13 +129,17 @@ class Validation:
         self._model = build_model(config, use_ema=False)
         self._model.begin(RunContext(config["seed"], max_steps=1, resumed=True))
         self._data.follow(self._model.position, Window(self._data.batch_size, 1, 1), config["seed"], 1)
+        from lightning.pytorch import Trainer
+
         self._trainer = Trainer(**_settings(settings.lightning("trainer")))
         self._model.configure_model()
 
     def numbers(self, name: str, weights: Mapping[str, Tensor]) -> dict[str, float]:
         """What the validation logs with these weights, by their names on disk."""
         self._model.load_state_dict(self._model.from_disk(dict(weights)))
-        (metrics,) = self._trainer.validate(self._model, datamodule=self._data, verbose=False)
+        (metrics,) = self._trainer.validate(
+            as_lightning(self._model), datamodule=as_lightning(self._data), verbose=False
+        )
         return {name: float(value) for name, value in metrics.items()}
 
 

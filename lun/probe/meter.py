@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.callbacks.throughput import resident_gib
 
 

@@ -4,8 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import LightningModule, Trainer
-
+from ldm.lightning_classes import LightningModule, Trainer
 from lun.callbacks.images import ImageLogger
 from lun.loop.boundary import AtStepBoundary
 from lun.report.run_page import FILE, write_page

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lightning.pytorch import Callback
-
 from ldm.admission import admitted
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse
 from ldm.util import Recipe, instantiate_from_config
 from lun.callbacks.compute.block_swap import require_uncompiled
 from lun.callbacks.compute.compiled_blocks import CompiledBlocks
 from lun.callbacks.compute.fused_backward import FusedBackward
+from lun.callbacks.named import build_callbacks
 from lun.cli.user_code import warn_of_unused
 from lun.config.suggestions import FaultCollector
 from lun.console import log as console
@@ -28,7 +28,6 @@ from lun.data.sets.set_wishes import require_carried_out
 from lun.run.build_model import build_model
 from lun.run.fill_caches import require_lasting_captions
 from lun.run.length import Length, known_length
-from lun.run.lightning_trainer import build_callbacks
 from lun.run.missing_here import OPTIMIZER, can_be_left_out, places_of_lacking, without
 from lun.run.rate import rate_of
 from lun.run.resolved import resolve, window_of
@@ -88,7 +87,7 @@ def judge(settings: Settings, has_time_limit: bool, resumed: bool) -> list[Fault
 
     What needs a package that is not installed is left out as far as a run can do without; the rest is judged.
     """
-    console.configure(None, process_rank())  # Lightning brought a handler of its own with its import
+    console.configure(None, process_rank())  # libraries brought handlers of their own with their imports
     lacking = places_of_lacking(settings.config)
     if not all(map(can_be_left_out, lacking)):
         return []

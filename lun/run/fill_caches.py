@@ -3,9 +3,8 @@
 import logging
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.models.model_parts import PartSize
 from lun.data.cache.cache_settings import Cache
 from lun.data.cache.latents.encoder import LatentEncoder

@@ -1,20 +1,14 @@
 """Build Lightning's Trainer: the program's own callbacks around the user's, defaults under what the config says."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
-from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import Tensor
 
-from ldm.errors import Fault
-from ldm.missing_packages import torch_line
-from ldm.util import Recipe, instantiate_from_config
+from ldm.lightning_classes import as_lightning
 from lun.run.resolved import ResolvedRun
 
 
@@ -25,52 +19,6 @@ class ProgramTrainer(Trainer):
     def callback_metrics(self) -> dict[str, Tensor]:
         latest: Callable[[], dict[str, Tensor]] = getattr(self.lightning_module, "latest_metrics", dict)
         return super().callback_metrics | latest()
-
-
-def require_device(trainer: Mapping[str, Any]) -> None:
-    """Raise `Fault` DEV01 if a GPU was asked for and torch sees none."""
-    asked = trainer.get("accelerator")
-    if asked in ("gpu", "cuda") and not torch.cuda.is_available():
-        build = (
-            "a CPU build"
-            if torch.version.cuda is None and torch.version.hip is None
-            else "a GPU build without a usable device"
-        )
-        raise Fault(
-            "DEV01",
-            f"accelerator {asked} was asked for, but torch sees none",
-            where="lightning.trainer.accelerator",
-            why=f"torch {torch.__version__} is {build}",
-            fix=f"{torch_line('cuda')}\nwith a GPU of AMD: {torch_line('rocm')}\n"
-            "without a GPU: --accelerator cpu      what does not fit: python main.py --doctor",
-        )
-
-
-def build_callbacks(recipes: Mapping[str, Recipe | None]) -> list[Callback]:
-    """The configured callbacks; a name set to null is left out. `Fault` CFG08 for two bars or savers of one file."""
-    built = {name: instantiate_from_config(recipe) for name, recipe in recipes.items() if recipe is not None}
-    bars = [name for name, callback in built.items() if isinstance(callback, ProgressBar)]
-    if len(bars) > 1:
-        first, second = (f"lightning.callbacks.{name}" for name in bars[:2])
-        raise Fault("CFG08", f"{first} and {second} are both progress bars", where=second, fix=f"{first}=null")
-    _require_own_places(built)
-    return list(built.values())
-
-
-def _require_own_places(callbacks: Mapping[str, Callback]) -> None:
-    """Raise `Fault` CFG08 for two whose states would be stored in one place, such as savers of the same file."""
-    keys = Counter(
-        callback.state_key for callback in callbacks.values() if is_overridden("state_dict", callback, Callback)
-    )
-    for key, times in keys.items():
-        if times > 1:
-            names = [name for name, callback in callbacks.items() if callback.state_key == key]
-            raise Fault(
-                "CFG08",
-                f"the callbacks {' and '.join(names)} would overwrite each other: both are {key}",
-                where="lightning.callbacks",
-                fix=f"lightning.callbacks.{names[-1]}.params.filename=another, or lightning.callbacks.{names[-1]}=null",
-            )
 
 
 def build_trainer(
@@ -92,6 +40,7 @@ def build_trainer(
     }
     if not validates:
         settings["limit_val_batches"] = 0
+    callbacks = [as_lightning(callback) for callback in callbacks]
     if resolved.execution.settings.get("enable_progress_bar") is False:
         callbacks = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
     bar = any(isinstance(callback, ProgressBar) for callback in callbacks)

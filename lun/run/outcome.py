@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lightning.pytorch import LightningModule, Trainer
-
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.shell import quoted
 from lun.callbacks.stops import Stops
 from lun.console import log as console

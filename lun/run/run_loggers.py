@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
-
 from ldm.admission import admitted
 from ldm.errors import Fault
+from ldm.lightning_classes import Logger
 from ldm.util import Recipe, instantiate_from_config
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,8 @@ def log_settings(loggers: list[Logger], config: Mapping[str, Any]) -> None:
     TensorBoard gets none: its page of them would show a metric that there is not, and the run directory has them.
     Raises `Fault` CFG08 for a service that refuses.
     """
+    from lightning.pytorch.loggers import TensorBoardLogger
+
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             continue
@@ -59,6 +60,8 @@ def close_loggers(loggers: Sequence[Logger], code: int) -> None:
 
     A service that fails now costs a warning, never what the run has saved.
     """
+    from lightning.pytorch.loggers import WandbLogger
+
     for logger in loggers:
         try:
             if isinstance(logger, WandbLogger):

@@ -10,9 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from lightning.pytorch import Callback, Trainer
-
 from ldm.files.replacing import replace_text
+from ldm.lightning_classes import Callback, Trainer, as_lightning
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import rehearse, warn_if_finished
 from ldm.shell import quoted
@@ -39,7 +38,6 @@ from lun.run.data_changes import compare_data, list_changes, next_epoch
 from lun.run.data_roots import name_of_roots
 from lun.run.fill_caches import FillCaches, require_lasting_captions
 from lun.run.length import settle_length
-from lun.run.lightning_trainer import build_trainer, require_device
 from lun.run.outcome import FitOutcome
 from lun.run.resolved import ResolvedRun, resolve, window_of
 from lun.run.run_loggers import build_loggers, log_settings
@@ -58,7 +56,7 @@ from lun.run_dir.run_weights import with_named_checkpoints
 from lun.run_dir.what_trains import FILE as WHAT_TRAINS
 from lun.run_dir.what_trains import what_trains
 from lun.strategies.combinations import strategy_kind
-from lun.strategies.execution import device_of, settle_execution
+from lun.strategies.execution import device_of, require_device, settle_execution
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +83,7 @@ class Session:
     @classmethod
     def prepare(cls, settings: Settings, arguments: Arguments, resume: Resume | None) -> "Session":
         """Build data and model without weights; raises `Fault` for whatever but weights would stop the run later."""
-        console.configure(
-            None, process_rank()
-        )  # again: Lightning brought a handler of its own with its import, just now
+        console.configure(None, process_rank())  # again: libraries brought handlers of their own with their imports
         trainer = settings.trainer()
         asked_threads()
         require_device(trainer)
@@ -191,8 +187,8 @@ class Session:
         collect_from_here()
         return FitOutcome(run, started, stops, self.model, trainer, self.run.window).of(
             lambda: trainer.fit(
-                self.model,
-                datamodule=self.data,
+                as_lightning(self.model),
+                datamodule=as_lightning(self.data),
                 ckpt_path=str(self.resume.checkpoint) if self.resume else None,
                 weights_only=True,
             )
@@ -243,6 +239,8 @@ class Session:
         return self.data.start_of(epoch)
 
     def trainer(self, run: RunDirectory, position: FollowPosition, stops: Stops) -> Trainer:
+        from lun.run.lightning_trainer import build_trainer  # Lightning, which a plan does without
+
         caches = [FillCaches()] if self.data.cache else []
         numbers = [SetNumbers()] if self.data.mix_settings else []
         ours = [position, LinkLatest(run), Controls(stops), *numbers]

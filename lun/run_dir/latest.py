@@ -1,7 +1,6 @@
 """When a run becomes the newest one."""
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from lun.run_dir.directory import RunDirectory
 
 

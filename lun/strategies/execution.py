@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from lightning.pytorch import Trainer
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ldm.admission import admitted
 from ldm.errors import Fault
+from ldm.lightning_classes import Trainer
+from ldm.missing_packages import torch_line
 from ldm.util import Recipe, instantiate_from_config, is_recipe
 from lun.config.suggestions import FaultCollector
 from lun.strategies.combinations import Strategy, require_combination, strategy_kind
 from lun.strategies.precision import policy_of
 from lun.strategies.strategy_names import DDP, strategy_of
-from lun.strategies.zero.autocast import ZeroPrecision
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +81,8 @@ class Execution:
 
     def _plugin(self) -> Any:
         if self.kind == "deepspeed":
+            from lun.strategies.zero.autocast import ZeroPrecision
+
             return ZeroPrecision(self.precision, self.device)
         return self.precision.plugin(self.device)
 
@@ -144,6 +145,25 @@ def device_of(trainer: Mapping[str, Any]) -> str:
     return "cuda" if asked == "gpu" else asked
 
 
+def require_device(trainer: Mapping[str, Any]) -> None:
+    """Raise `Fault` DEV01 if a GPU was asked for and torch sees none."""
+    asked = trainer.get("accelerator")
+    if asked in ("gpu", "cuda") and not torch.cuda.is_available():
+        build = (
+            "a CPU build"
+            if torch.version.cuda is None and torch.version.hip is None
+            else "a GPU build without a usable device"
+        )
+        raise Fault(
+            "DEV01",
+            f"accelerator {asked} was asked for, but torch sees none",
+            where="lightning.trainer.accelerator",
+            why=f"torch {torch.__version__} is {build}",
+            fix=f"{torch_line('cuda')}\nwith a GPU of AMD: {torch_line('rocm')}\n"
+            "without a GPU: --accelerator cpu      what does not fit: python main.py --doctor",
+        )
+
+
 def _as_written(trainer: Mapping[str, Any], on_cpu: bool) -> Execution:
     """What the arguments say by themselves, checked against each other."""
     strategy, faults = strategy_of(trainer.get("strategy")), FaultCollector()
@@ -193,6 +213,9 @@ def _ranks_of(trainer: Trainer) -> Ranks:
 
 def _probe(arguments: Mapping[str, Any]) -> Trainer:
     """A Trainer to ask. Raises `Fault` DEV03 for devices that Lightning refuses, CFG08 for other settings."""
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
     try:
         return Trainer(**arguments, logger=False, enable_progress_bar=False)
     except (MisconfigurationException, ValueError, TypeError, RuntimeError, ImportError) as error:

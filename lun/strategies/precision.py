@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning.pytorch.plugins.precision import Precision
 
 from ldm.admission import configurable
+from ldm.lightning_classes import Precision
 from ldm.util import instantiate_from_config, is_recipe
 from lun.strategies.combinations import precision_name
-from lun.strategies.half import MasterWeights, Mixed, RoundedWeights
 
 
 @configurable
@@ -21,6 +20,8 @@ class Fp32:
 
     def plugin(self, device: str) -> Precision:
         """Lightning's plugin for "cpu" or "cuda"."""
+        from lightning.pytorch.plugins.precision import Precision
+
         return Precision()
 
 
@@ -36,6 +37,8 @@ class Bf16Mixed:
     name = "bf16-mixed"
 
     def plugin(self, device: str) -> Precision:
+        from lun.strategies.half import Mixed
+
         return Mixed("bf16-mixed", device, frozen_half=self.frozen_half)
 
 
@@ -58,6 +61,8 @@ class Fp16Mixed:
     name = "16-mixed"
 
     def plugin(self, device: str) -> Precision:
+        from lun.strategies.half import Mixed
+
         scaler = torch.amp.GradScaler(device, init_scale=self.init_scale, growth_interval=self.growth_interval)
         return Mixed("16-mixed", device, scaler, self.frozen_half)
 
@@ -70,6 +75,8 @@ class Bf16True:
     name = "bf16-true"
 
     def plugin(self, device: str) -> Precision:
+        from lun.strategies.half import RoundedWeights
+
         return RoundedWeights(device)
 
 
@@ -85,6 +92,8 @@ class Bf16Master:
     name = "bf16-master"
 
     def plugin(self, device: str) -> Precision:
+        from lun.strategies.half import MasterWeights
+
         return MasterWeights(device)
 
 

@@ -34,6 +34,7 @@ from step import Field
 from support.pretend_device import DEVICE, Built, PretendDevice, There
 from torch.utils._pytree import tree_leaves
 
+from ldm.lightning_classes import as_lightning
 from lun.callbacks import Divergence, SmoothedProgressBar, Throughput
 from lun.cli import parser
 from lun.loop.position_callback import FollowPosition
@@ -145,11 +146,14 @@ def of_program(field: Field, steps: int) -> Tally:
             max_epochs=-1,
             gradient_clip_val=1.0,
             limit_val_batches=0,
-            callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), after],
+            callbacks=[
+                as_lightning(one)
+                for one in (FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), after)
+            ],
             default_root_dir=field.file.parent,
         )
         with Built(), device:
-            trainer.fit(session.model, datamodule=session.data)
+            trainer.fit(as_lightning(session.model), datamodule=as_lightning(session.data))
     return after.tallies[-1].since(after.tallies[0], steps)
 
 

@@ -16,9 +16,9 @@ from lun.config.sections import ELSEWHERE
 from lun.config.trainer_arguments import trainer_arguments
 from lun.config.trainer_values import IDLE
 from lun.run.length import settle_length
-from lun.run.lightning_trainer import build_trainer, require_device
+from lun.run.lightning_trainer import build_trainer
 from lun.run.resolved import resolve, window_of
-from lun.strategies.execution import settle_execution
+from lun.strategies.execution import require_device, settle_execution
 
 BASE: Mapping[str, Any] = {"accelerator": "cpu", "devices": 1, "max_steps": 80}
 OTHER: Mapping[str, Any] = {

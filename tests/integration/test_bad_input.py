@@ -7,7 +7,7 @@ import pytest
 from support.runs import TINY, make_pictures
 
 from ldm.errors import Fault
-from lun.run.lightning_trainer import require_device
+from lun.strategies.execution import require_device
 
 Lun = Callable[..., int]
 

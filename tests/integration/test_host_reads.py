@@ -15,6 +15,7 @@ from support.pretend_device import DEVICE, Built, PretendDevice
 from support.runs import TINY
 
 import lun.callbacks.divergence
+from ldm.lightning_classes import as_lightning
 from lun.callbacks import (
     Divergence,
     GradientNorms,
@@ -82,10 +83,13 @@ def test_between_two_logs_the_device_is_asked_at_most_whether_a_step_may_be_take
         max_epochs=-1,
         gradient_clip_val=1.0,
         limit_val_batches=0,
-        callbacks=[FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), *numbers, counts],
+        callbacks=[
+            as_lightning(one)
+            for one in (FollowPosition(), Divergence(), SmoothedProgressBar(), Throughput(), *numbers, counts)
+        ],
         default_root_dir=tmp_path,
     )
     with Built(), device:
-        trainer.fit(session.model, datamodule=session.data)
+        trainer.fit(as_lightning(session.model), datamodule=as_lightning(session.data))
     first, *_, last = counts.after
     assert last - first == reads

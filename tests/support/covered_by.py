@@ -254,6 +254,8 @@ COVERED_BY = {
     "lun.data.images.difference_hash": "tests/unit/lun/inspect/test_looks.py",
     "lun.report.attempts": "tests/unit/lun/report/test_run_page.py",
     "lun.report.run_facts": "tests/unit/lun/report/test_run_page.py",
+    "lun.callbacks.named": "tests/faults/test_odd_words.py",
+    "ldm.lightning_module": "tests/unit/ldm/test_lightning_classes.py",
     "lun.run.build_model": "tests/integration/test_cache.py",
     "lun.run.caches_alone": "tests/integration/test_cache.py",
     "lun.run.construction": "tests/integration/test_settings_alone.py",

@@ -60,6 +60,8 @@ LAYERS: list[list[str]] = [
     ["ldm.diffusion.sampling"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
     ["ldm.util", "ldm.place", "ldm.missing_packages", "ldm.cpus", "ldm.transfers"],
+    ["ldm.lightning_module"],
+    ["ldm.lightning_classes"],
     ["ldm.admission"],
     ["ldm.errors"],
     [

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import nn
 
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.models.base import TrainedModel
 from ldm.modules.streamed_blocks import StreamedBlocks, blocks_of_network, stay_in_parts
 from lun.callbacks.compute.compiled_blocks import CompiledBlocks

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ldm.admission import admitted
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.modules.regional_compilation import WHERE, compile_blocks, keep_compiled, no_blocks, require_compiler
 
 log = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.optim import Optimizer
 
 from ldm.admission import admitted
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.training.clipping import KnownNorm
 from ldm.training.steps_in_backward import StepsInBackward, looks_at_one_tensor
 from lun.callbacks.divergence import Divergence

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import nn
 
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.modules.offload import keep_in_main_memory, stay_in_main_memory
 
 log = logging.getLogger(__name__)
@@ -24,6 +23,8 @@ class OffloadFrozen(Callback):
     """
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        from lightning.pytorch.strategies import SingleDeviceStrategy
+
         if isinstance(trainer.strategy, SingleDeviceStrategy) and hasattr(pl_module, "when_settled"):
             pl_module.when_settled.append(stay)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, distributed
 
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.models.example_losses import Column, Rows
 from lun.loop.contract import step_of
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from lightning.pytorch import LightningModule, Trainer
 from numpy.typing import NDArray
 
 from ldm.diffusion.number_limits import POSITIVE, require_limits
 from ldm.errors import Fault
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.example_losses import Column, Rows
 from lun.callbacks.numbers.example_numbers import ExampleNumbers
 from lun.callbacks.numbers.group_means import ENOUGH, GroupMeans

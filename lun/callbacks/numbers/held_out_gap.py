@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from ldm.diffusion.draws import key
 from ldm.diffusion.number_limits import FROM_ONE, require_limits
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.diffusion.picture_size import pixels_of_sides
 from ldm.models.example_losses import Column, Rows
 from ldm.models.pixels import on_device

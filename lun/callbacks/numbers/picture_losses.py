@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningModule, Trainer
 
 from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, require_limits
 from ldm.files.replacing import replace_text
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.example_losses import Rows
 from lun.callbacks.numbers.example_numbers import ExampleNumbers
 from lun.callbacks.numbers.held_out_copies import Copies, held_out_copies

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
 from PIL import Image
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from ldm.diffusion.draws import Draws
 from ldm.diffusion.number_limits import FROM_ONE, FROM_ZERO, Interval, require_limits
 from ldm.errors import Fault
 from ldm.files.replacing import replace_text, replacing
+from ldm.lightning_classes import LightningModule, Trainer
 from ldm.models.diffusion.ddpm import DDPM
 from lun.data.dataset_protocol import DatasetAccess
 from lun.data.whole_pictures import whole_pictures

@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from ldm.diffusion.number_limits import FROM_ONE, require_limits
 from ldm.errors import Fault
+from ldm.lightning_classes import Callback, LightningModule, Trainer
 from ldm.training.split_weights import SplitWeights, joined
 from lun.callbacks.numbers.example_numbers import require_logs
 from lun.loop.contract import model_of, step_of

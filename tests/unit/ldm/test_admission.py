@@ -55,7 +55,7 @@ def test_parts_of_a_training_run_may_be_named(path):
         "lun.convert.command.run",
         "ldm.files.replacing.replace_text",
         "lun.run_dir.directory.RunDirectory.create",
-        "ldm.models.diffusion.ddpm.LatentDiffusion.load_from_checkpoint",
+        "lightning.pytorch.LightningModule.load_from_checkpoint",
     ],
 )
 def test_what_could_do_anything_is_refused_and_never_called(path, monkeypatch):

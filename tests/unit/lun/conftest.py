@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from ldm.lightning_classes import as_lightning
 from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
 from ldm.training.split_weights import SplitWeights
@@ -167,7 +168,7 @@ def training(tmp_path: Path) -> Callable[..., Training]:
             "use_distributed_sampler": False,
             "default_root_dir": tmp_path,
         }
-        trainer = Trainer(**defaults | arguments, callbacks=[follow, *callbacks])
+        trainer = Trainer(**defaults | arguments, callbacks=[as_lightning(one) for one in (follow, *callbacks)])
         return Training(trainer, module, data, follow)
 
     return build

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from ldm.lightning_classes import as_lightning
 from ldm.models.base import TrainedModel
 from ldm.models.pixels import for_device
 
@@ -58,7 +59,7 @@ def test_gradients_are_freed_as_soon_as_the_optimizer_has_used_them(strategy_acc
         loss.backward()
         return loss
 
-    model = TrainedModel()
+    model = as_lightning(TrainedModel())
     strategy: Any = SimpleNamespace(handles_gradient_accumulation=strategy_accumulates)
     model._trainer = SimpleNamespace(strategy=strategy)  # type: ignore[assignment]
     model.optimizer_step(0, 0, optimizer, closure)

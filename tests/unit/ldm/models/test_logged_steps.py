@@ -12,6 +12,7 @@ from lightning.pytorch.loggers import Logger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from ldm.lightning_classes import as_lightning
 from ldm.models.logged_steps import LogsSteps
 from ldm.position import Position
 from lun.run.lightning_trainer import ProgramTrainer
@@ -82,11 +83,11 @@ def train(
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     trainer = ProgramTrainer(
         accelerator="cpu", devices=1, max_steps=7, accumulate_grad_batches=2, log_every_n_steps=every, logger=rows,
-        callbacks=[follows], **quiet
+        callbacks=[as_lightning(follows)], **quiet
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer.fit(model, DataLoader(range(100)))
+        trainer.fit(as_lightning(model), DataLoader(range(100)))
     return model, follows, rows.rows
 
 

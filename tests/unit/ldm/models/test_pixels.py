@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch.plugins.precision import DoublePrecision, HalfPrecision, MixedPrecision, Precision
 from torch import Tensor
 
+from ldm.lightning_classes import as_lightning
 from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.base import TrainedModel
 from ldm.models.diffusion.ddpm import LatentDiffusion
@@ -28,7 +29,7 @@ PRECISIONS = [
 
 
 def arrived(batch: Any, precision: Precision) -> Any:
-    model = TrainedModel()
+    model = as_lightning(TrainedModel())
     model._trainer = SimpleNamespace(precision_plugin=precision)  # type: ignore[assignment]
     return model.on_after_batch_transfer(batch, 0)
 
@@ -74,6 +75,8 @@ def test_tensors_travel_and_what_holds_tensors_is_left_to_lightning() -> None:
     batch = {"image": torch.ones(2), "states": {"a": torch.ones(3)}, "set": [0, 1]}
     tensors, others = sent(batch, torch.device("meta"))
     assert tensors["image"].device.type == "meta" and others == {"states": batch["states"], "set": [0, 1]}
-    moved = TrainedModel().transfer_batch_to_device({**batch, "slot": torch.ones(2)}, torch.device("meta"), 0)
+    moved = as_lightning(TrainedModel()).transfer_batch_to_device(
+        {**batch, "slot": torch.ones(2)}, torch.device("meta"), 0
+    )
     assert list(moved) == [*batch, "slot"] and moved["states"]["a"].device.type == "meta"
     assert moved["slot"].device.type == "cpu"  # what the host makes draws of

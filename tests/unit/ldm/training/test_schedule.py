@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ldm.errors import Fault
+from ldm.lightning_classes import as_lightning
 from ldm.models.base import TrainedModel
 from ldm.models.rehearsal import warn_if_finished
 from ldm.training.rules import Multiple, Rule, matching
@@ -84,7 +85,7 @@ class Model(TrainedModel):
 
 def started(schedule: dict[str, Any] | None, stored: dict[str, Any] | None = None, rate: float = RATE) -> Model:
     """A model whose training begins, in the order in which Lightning restores."""
-    model = Model(schedule, rate)
+    model = as_lightning(Model(schedule, rate))
     configured = model.configure_optimizers()
     optimizer, moves = configured["optimizer"], configured.get("lr_scheduler")
     schedules = [SimpleNamespace(scheduler=moves["scheduler"])] if moves else []

@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ldm.errors import Fault
+from ldm.lightning_classes import as_lightning
 from ldm.position import Position
 from lun.callbacks.images import ImageLogger
 from lun.callbacks.pace import stopwatch
@@ -114,7 +115,7 @@ def fit(folder, callbacks, loggers=False, steps=5, accumulate=1, averages=True):
         max_steps=steps,
         max_epochs=-1,
         accumulate_grad_batches=accumulate,
-        callbacks=[FollowPosition(), *callbacks],
+        callbacks=[as_lightning(one) for one in (FollowPosition(), *callbacks)],
         logger=loggers,
         enable_checkpointing=False,
         enable_model_summary=False,

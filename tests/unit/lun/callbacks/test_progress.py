@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.profilers import PassThroughProfiler
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ldm.lightning_classes import as_lightning
 from lun.callbacks import progress
 from lun.callbacks.progress import Smooth, SmoothedProgressBar, validation_loss
 
@@ -42,7 +43,7 @@ def module():
 
 
 def start(trainer, module, **settings):
-    bar = SmoothedProgressBar(**settings)
+    bar = as_lightning(SmoothedProgressBar(**settings))
     bar.setup(trainer, module, "fit")
     bar.on_train_start(trainer, module)
     bar.on_train_epoch_start(trainer, module)

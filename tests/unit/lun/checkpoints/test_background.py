@@ -114,6 +114,6 @@ def test_the_end_of_a_run_waits_also_when_an_error_ends_it(training, tmp_path, m
 
 
 def test_a_strategy_whose_ranks_write_together_is_refused(training, monkeypatch):
-    monkeypatch.setattr("lun.checkpoints.saving.SingleDeviceStrategy", Fault)
+    monkeypatch.setattr("lightning.pytorch.strategies.SingleDeviceStrategy", Fault)
     with pytest.raises(Fault, match="CFG08"):
         training(1, Checkpoint("every", every_n_train_steps=1, async_save=True)).fit()

@@ -191,6 +191,16 @@ def test_libraries_with_a_console_of_their_own_are_not_heard_twice(name, capsys,
     assert capsys.readouterr().out == "warning: something matters\n"
 
 
+def test_a_handler_that_lightning_adds_when_it_is_imported_later_shows_nothing_twice(capsys, monkeypatch):
+    library = logging.getLogger("lightning")
+    monkeypatch.setattr(library, "handlers", [])
+    configure(None, 0)
+    library.addHandler(logging.StreamHandler(sys.stdout))
+    logging.getLogger("lightning.pytorch").warning("once")
+    assert capsys.readouterr().out == "warning: once\n"
+    assert library.handlers == []
+
+
 MESSAGES = (
     "💡 Tip: For seamless cloud logging and experiment tracking, try installing [litlogger](https://pypi.org/...)",
     "💡 Tip: For seamless cloud uploads and versioning, try installing [litmodels](https://pypi.org/project/litmodels/)",

@@ -10,7 +10,7 @@ from lightning.pytorch import Callback
 from lightning.pytorch.plugins.precision import MixedPrecision
 
 from lun.callbacks import Checkpoint, Divergence
-from lun.loop import position_callback
+from lun.loop import advance_internals
 from lun.loop.advance_internals import CALLBACKS, Advance, is_plain, quicken
 
 OF_MODULE = (
@@ -76,7 +76,7 @@ def both(training, tiny_module, monkeypatch, tmp_path):
     def train(*extra: Any, answers: int | None = None, resume: bool = False, **settings: Any) -> list[Any]:
         results = []
         for own in (False, True):
-            monkeypatch.setattr(position_callback, "quicken", quicken if own else lambda trainer: None)
+            monkeypatch.setattr(advance_internals, "quicken", quicken if own else lambda trainer: None)
             told = Told()
             module = noting(told, tiny_module, OF_MODULE)()
             if answers is not None:

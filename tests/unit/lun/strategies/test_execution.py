@@ -2,10 +2,10 @@
 
 from typing import Any
 
+import lightning.pytorch
 import pytest
 
 from ldm.errors import Fault
-from lun.strategies import execution
 from lun.strategies.execution import settle_execution, settle_execution_anywhere
 
 SEVERAL: tuple[dict[str, Any], ...] = ({"devices": 2}, {"devices": "2"}, {"num_nodes": 2})
@@ -70,8 +70,10 @@ def test_a_check_counts_the_gpus_that_are_named_one_by_one(devices: Any, kind: s
 @pytest.mark.parametrize("settle", [settle_execution, settle_execution_anywhere])
 def test_lightning_is_asked_once(settle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[dict[str, Any]] = []
-    trainer = execution.Trainer
-    monkeypatch.setattr(execution, "Trainer", lambda **arguments: built.append(arguments) or trainer(**arguments))
+    trainer = lightning.pytorch.Trainer
+    monkeypatch.setattr(
+        lightning.pytorch, "Trainer", lambda **arguments: built.append(arguments) or trainer(**arguments)
+    )
     settle({"accelerator": "cpu", "devices": 2, "precision": "bf16-mixed"})
     assert len(built) == 1
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import SGD
 
 from ldm.errors import Fault
+from ldm.lightning_classes import as_lightning
 from ldm.training.clipping import KnownNorm
 from ldm.training.split_weights import SplitWeights
 from lun.callbacks import GradientNorms, WeightChanges
@@ -41,7 +42,7 @@ class Run:
             clips_at=lambda: 5.0,
             trainer=self.trainer,
         )
-        self.callback = callback
+        self.callback = as_lightning(callback)
         callback.setup(self.trainer, self.model, "fit")
         callback.on_train_start(self.trainer, self.model)
 
