@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,22 @@ QUIET: Mapping[str, Any] = {"enable_model_summary": False}
 COUNTED_BY_THE_RUN = ("max_steps", "max_epochs", "val_check_interval", "enable_progress_bar")
 """Settings of the Trainer that the run reads itself."""
 SLURM = "#SBATCH --ntasks-per-node=1 in the place of --ntasks; in a shell within a job: unset SLURM_NTASKS"
+_LAUNCHED = ("SLURM", "TORCHELASTIC", "LSB_", "PL_", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "WORLD_SIZE")
+"""How variables begin by which launchers say who a process is, and those that stand for arguments of the Trainer."""
+_ONE_DEVICE: Mapping[str, Callable[[Any], bool]] = {
+    "accelerator": lambda value: value in (None, "auto", "cpu", "gpu", "cuda"),
+    "devices": lambda value: value in (1, "1") and value is not True,
+    "num_nodes": lambda value: value == 1 and value is not True,
+    "strategy": lambda value: value in (None, "auto"),
+    "precision": lambda value: True,
+    "check_val_every_n_epoch": lambda value: value is None,
+    "accumulate_grad_batches": lambda value: type(value) is int,
+    "log_every_n_steps": lambda value: value is None or type(value) is int,
+    "num_sanity_val_steps": lambda value: value is None or type(value) is int,
+    "gradient_clip_val": lambda value: value is None or type(value) in (int, float),
+    "gradient_clip_algorithm": lambda value: value in (None, "norm", "value"),
+}
+"""Arguments, and values of them, of which it is known what Lightning makes: one process on one device."""
 ONE_DEVICE = "one device: --devices 1      the first GPU: --devices 0,      no GPU: --accelerator cpu"
 
 
@@ -183,6 +200,8 @@ def _as_written(trainer: Mapping[str, Any], on_cpu: bool) -> Execution:
 
 def _with_ranks(asked: Execution) -> Execution:
     """What Lightning makes of devices and nodes; `auto` is DDP on several."""
+    if _is_one_device(asked):
+        return asked
     trainer = _probe(asked.trainer_arguments())
     ranks = _ranks_of(trainer)
     strategy = asked.strategy
@@ -190,6 +209,19 @@ def _with_ranks(asked: Execution) -> Execution:
         strategy = DDP
         require_combination("ddp", asked.precision.name, asked.device == "cpu")
     return Execution(asked.settings, strategy, asked.precision, asked.device, ranks)
+
+
+def _is_one_device(asked: Execution) -> bool:
+    """Whether the arguments say so by themselves, so that Lightning need not be imported to be asked."""
+    if asked.device not in ("cpu", "cuda") or any(name.startswith(_LAUNCHED) for name in os.environ):
+        return False
+    given = {name: value for name, value in asked.settings.items() if name not in COUNTED_BY_THE_RUN}
+    return "devices" in given and all(_ONE_DEVICE.get(name, _asks)(value) for name, value in given.items())
+
+
+def _asks(value: Any) -> bool:
+    """Of all other arguments: Lightning is asked."""
+    return False
 
 
 def _asks_for_several(trainer: Mapping[str, Any]) -> bool:

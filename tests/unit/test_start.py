@@ -74,17 +74,18 @@ lines, heavy, unused, more = json.loads(sys.argv[1])
 answers = [(run(line), [name for name in heavy if name in sys.modules]) for line in lines]
 for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in unused))]:
     del sys.modules[name]  # of a command that was started above
-answers += [(run(line), [name for name in unused if name in sys.modules]) for line in more]
+answers += [(run(line), [name for name in names if name in sys.modules]) for line, names in more]
 print("answers", json.dumps(answers))
 """
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str]]]:
-    """The exit code of each line, of a plan and of a step, and what had been imported by then, all from one process."""
+    """The exit code of each line, a check, a plan and a step, and what had been imported by then, in one process."""
     logs = tmp_path_factory.mktemp("logs")
     step = (*DEMO, "-t", "--max_steps", "1", "-l", str(logs), "data.params.batch_size=1", "data.params.validation=null")
-    words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY, UNUSED, [DEMO, step]])]
+    more = [((*DEMO, "--check"), [*UNUSED, "lightning"]), (DEMO, [*UNUSED, "lightning"]), (step, UNUSED)]
+    words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY, UNUSED, more])]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
     found: list[tuple[int, list[str]]] = json.loads(done.stdout.splitlines()[-1].removeprefix("answers "))
     return found
@@ -99,7 +100,7 @@ def test_information_what_is_wrong_with_a_configuration_and_what_is_not_there_ne
     assert (code, imported) == (0 if is_information else MISSING.get(LINES[at], 2), [])
 
 
-@pytest.mark.parametrize("at", [len(LINES), len(LINES) + 1], ids=["plan", "step"])
+@pytest.mark.parametrize("at", range(len(LINES), len(LINES) + 3), ids=["check", "plan", "step"])
 def test_nothing_is_imported_that_a_run_does_not_use(answers: list[tuple[int, list[str]]], at: int) -> None:
     assert answers[at] == [0, []]
 

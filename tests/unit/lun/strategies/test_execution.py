@@ -6,6 +6,7 @@ import lightning.pytorch
 import pytest
 
 from ldm.errors import Fault
+from lun.strategies import execution
 from lun.strategies.execution import settle_execution, settle_execution_anywhere
 
 SEVERAL: tuple[dict[str, Any], ...] = ({"devices": 2}, {"devices": "2"}, {"num_nodes": 2})
@@ -74,8 +75,50 @@ def test_lightning_is_asked_once(settle: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         lightning.pytorch, "Trainer", lambda **arguments: built.append(arguments) or trainer(**arguments)
     )
-    settle({"accelerator": "cpu", "devices": 2, "precision": "bf16-mixed"})
+    settle({"accelerator": "cpu", "devices": 2, "precision": "bf16-mixed", "profiler": None})
     assert len(built) == 1
+
+
+ONE: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "precision": "bf16-mixed", "accumulate_grad_batches": 2}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"devices": "1", "num_nodes": 1, "strategy": "auto"},
+        {"gradient_clip_val": 1, "gradient_clip_algorithm": "value", "num_sanity_val_steps": -1},
+        {"log_every_n_steps": 0, "max_steps": 5, "val_check_interval": 3, "check_val_every_n_epoch": None},
+    ],
+)
+def test_one_device_is_settled_as_lightning_has_it_without_asking(
+    more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = settle_execution({**ONE, **more})
+    monkeypatch.setattr(execution, "_is_one_device", lambda asked: False)
+    assert settle_execution({**ONE, **more}) == settled
+    monkeypatch.undo()
+    monkeypatch.setattr(execution, "_probe", lambda arguments: pytest.fail("Lightning was asked"))
+    settle_execution({**ONE, **more})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"devices": 2}, {"devices": True}, {"devices": [0]}, {"num_nodes": 2}, {"strategy": "ddp"},
+        {"limit_val_batches": 2.5}, {"gradient_clip_val": "1"}, {"gradient_clip_algorithm": "nrm"},
+        {"accumulate_grad_batches": 1.5}, {"deterministic": True}, {"profiler": "simple"},
+    ],
+)  # fmt: skip
+def test_of_everything_else_lightning_is_asked(more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "_probe", lambda arguments: pytest.skip("asked"))
+    with pytest.raises(pytest.skip.Exception):
+        settle_execution({**ONE, **more})
+
+
+def test_a_launcher_knows_more_than_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    test_of_everything_else_lightning_is_asked({}, monkeypatch)
 
 
 def test_all_that_the_settings_say_wrong_is_told_at_once() -> None:
