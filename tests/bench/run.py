@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -31,14 +32,15 @@ def take(measurement: Measurement, program: Path, folder: Path, label: str) -> T
     cores = {} if measurement.kind == "gpu" else {"OMP_NUM_THREADS": "1"}
     environment = {**os.environ, **cores, "HF_HUB_OFFLINE": "1", "LUN_MEASURED": str(program)}
     environment.pop("PYTHONPATH", None)
-    began = perf_counter()
+    began, spent = perf_counter(), cpu_of_children()
     with log.open("w") as told:
         code = subprocess.run(line, cwd=program, env=environment, stdout=told, stderr=subprocess.STDOUT).returncode
     if code or not file.is_file():
         last = (log.read_text(errors="replace").strip().splitlines() or ["nothing was said"])[-1]
         print(f"{measurement.name} ({label}): exit code {code}: {last}", file=sys.stderr, flush=True)
         return None
-    print(f"{measurement.name} ({label}): {perf_counter() - began:.0f} s", flush=True)
+    seconds, cpu = perf_counter() - began, cpu_of_children() - spent
+    print(f"{measurement.name} ({label}): {seconds:.0f} s, {cpu:.0f} s of CPU", flush=True)
     found: Told = json.loads(file.read_text())
     given = {row["name"] for row in found["rows"]}
     for row in measurement.rows:
@@ -48,6 +50,12 @@ def take(measurement: Measurement, program: Path, folder: Path, label: str) -> T
     if strange:
         raise SystemExit(f"{measurement.script} gave rows that measurements.py does not list: {sorted(strange)}")
     return found
+
+
+def cpu_of_children() -> float:
+    """Seconds of CPU of all processes that have ended below this one: what a busy machine does not lengthen."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @contextmanager

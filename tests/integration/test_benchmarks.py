@@ -87,6 +87,29 @@ def test_another_commit_is_measured_with_these_scripts_in_turn(
     assert [section.partition("\n")[0] for section in sections if "| before: s |" in section] == ["Step"]
 
 
+SCRIPT = """
+import json, sys
+json.dump({"rows": [{"name": name} for name in sys.argv[1].split()]}, open(sys.argv[3], "w"))
+"""
+
+
+def test_a_measurement_says_what_it_took_of_the_machine_and_of_the_clock(
+    bench: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = bench("run"), tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    measurement = bench("measurements").Measurement("one", "One", str(file), ("a", "b"), "", words=("a",))
+    spent = run.cpu_of_children()
+    monkeypatch.setattr(run, "cpu_of_children", iter([1.0, 8.4, 9.0, 9.0]).__next__)
+    assert run.take(measurement, tmp_path, tmp_path, "now") == {"rows": [{"name": "a"}]}
+    shown = capsys.readouterr()
+    assert shown.out.endswith(" s, 7 s of CPU\n") and shown.err == "one (now): no row 'b'\n"
+    with pytest.raises(SystemExit, match="does not list"):
+        run.take(measurement._replace(words=("a c",)), tmp_path, tmp_path, "now")
+    monkeypatch.undo()
+    assert run.cpu_of_children() > spent
+
+
 def test_data_is_measured_at_the_smallest_size(bench: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUN_CACHE", str(tmp_path / "cache"))
     growth, scan = bench("data_growth"), bench("data_scan")
