@@ -13,6 +13,8 @@ from ldm.shell import quoted
 
 SHIFT = (-0.030, -0.088, -0.188)
 SCALE = (0.458, 0.448, 0.450)
+SMALLEST = 16
+"""The least side of a picture, in pixels, that VGG16 halves four times."""
 HEADS = ("functional", "image", "lpips_models", "vgg.pth")
 
 
@@ -21,6 +23,8 @@ class LPIPS(nn.Module):
 
     Computed in float32 whatever autocast says: features of squares up to 12 overflow float16, and what keeps the
     normalisation from dividing by zero is zero there. Pictures lie in [-1, 1].
+
+    `Fault` CFG08 for pictures of which the last stage leaves nothing.
 
     path  weights of VGG16 (see `read_vgg`); None for random features, which measure textures only roughly
     """
@@ -37,6 +41,7 @@ class LPIPS(nn.Module):
         self.register_buffer("scale", torch.tensor(SCALE).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, real: Tensor, made: Tensor) -> Tensor:
+        require_room(real)
         with torch.autocast(made.device.type, enabled=False):
             with torch.set_grad_enabled(real.requires_grad and torch.is_grad_enabled()):
                 wanted = [_normalised(map) for map in self._features(real)]
@@ -48,6 +53,19 @@ class LPIPS(nn.Module):
 
     def _features(self, pictures: Tensor) -> list[Tensor]:
         return self.features((pictures.float() - self.shift) / self.scale)
+
+
+def require_room(pictures: Tensor) -> None:
+    """Raise `Fault` CFG08 for pictures (b, 3, h, w) that are too small to be compared."""
+    height, width = pictures.shape[-2:]
+    if min(height, width) < SMALLEST:
+        raise Fault(
+            "CFG08",
+            f"pictures of {width} x {height} pixels are too small for the perceptual loss",
+            where="model.params.lossconfig.params.perceptual_weight",
+            why=f"VGG16 halves them four times: a side needs at least {SMALLEST} pixels",
+            fix="larger pictures, or perceptual_weight: 0",
+        )
 
 
 def _normalised(features: Tensor) -> Tensor:

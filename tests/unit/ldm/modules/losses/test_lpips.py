@@ -126,6 +126,12 @@ def test_gradients_reach_the_made_picture_alone(lpips: LPIPS) -> None:
     assert list(lpips.parameters()) == [] and lpips.state_dict() == {}
 
 
+def test_the_smallest_picture_is_compared_and_a_smaller_one_is_refused_by_name(lpips: LPIPS) -> None:
+    assert lpips(torch.zeros(1, 3, 16, 24), torch.ones(1, 3, 16, 24)) > 0
+    with pytest.raises(Fault, match="24 x 15 pixels are too small for the perceptual loss"):
+        lpips(torch.zeros(1, 3, 15, 24), torch.ones(1, 3, 15, 24))
+
+
 def test_dead_features_have_a_finite_gradient() -> None:
     from ldm.modules.losses.lpips import _normalised
 
