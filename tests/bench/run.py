@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,7 @@ def cpu_of_children() -> float:
 
 @contextmanager
 def checkout(revision: str | None) -> Iterator[Path | None]:
-    """A work tree of another commit, and nothing of it afterwards."""
+    """A work tree of another commit, and nothing of it afterwards, also where SIGTERM ends the process."""
     if revision is None:
         yield None
         return
@@ -68,10 +69,12 @@ def checkout(revision: str | None) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "before"
         subprocess.run([*git, "add", "--quiet", "--detach", str(place), revision], check=True)
+        usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             yield place
         finally:
             subprocess.run([*git, "remove", "--force", str(place)], check=True)
+            signal.signal(signal.SIGTERM, usual)
 
 
 def kept(file: Path) -> dict[str, dict[str, Told]]:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,14 @@ def test_another_commit_is_measured_with_these_scripts_in_turn(
     assert {label: set(found) for label, found in told.items()} == {"now": {"step", "ema"}, "before": {"step"}}
     sections = (tmp_path / "benchmarks.md").read_text().split("\n## ")
     assert [section.partition("\n")[0] for section in sections if "| before: s |" in section] == ["Step"]
+
+
+def test_the_work_tree_of_another_commit_goes_where_sigterm_ends_the_process(bench: Import) -> None:
+    usual = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended, bench("run").checkout("HEAD") as place:
+        signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None)
+    assert ended.value.code == 143 and not place.exists()
+    assert signal.getsignal(signal.SIGTERM) == usual
 
 
 SCRIPT = """
