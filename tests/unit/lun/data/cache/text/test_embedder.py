@@ -165,7 +165,7 @@ def test_a_set_drops_its_captions_of_all_encoders_as_often_as_it_says_from_the_c
     batch = {"caption": [one["caption"] for one in examples], "caption_2": ["in full", "in full", "green noise 1"]}
     rates = {"ucg_rate": torch.tensor([1.0, 0.0, -1.0])}
     conditioner = Conditioner(told)
-    conditioner.told = 2
+    conditioner.text_encoder_count = 2
     cond = conditioner({**batch, **rates}, BatchDraws(0, [0, 1, 2]), (8, 8))
     kept = Spelling()(["red noise 0 in full"])
     assert torch.equal(cond.context[0], Spelling()([""]).context[0])
