@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,15 +31,17 @@ def require_clippable(optimizers: Iterable[Optimizer], clip: float | None, scale
 
 def clips_plainly(precision: Precision) -> bool:
     """Whether clipping under `precision` is `torch.nn.utils.clip_grad_norm_` of an optimizer's own gradients."""
-    from lightning.pytorch.plugins import precision as plugins
+    kind: Any = type(precision)
+    return _inherits_clipping(kind) and getattr(precision, "scaler", None) is None
 
-    kind, plain = type(precision), plugins.Precision
-    inherited = kind.clip_grad_by_norm is plain.clip_grad_by_norm and kind.main_params is plain.main_params
-    return (
-        inherited
-        and not isinstance(precision, plugins.DeepSpeedPrecision)
-        and getattr(precision, "scaler", None) is None
-    )
+
+@cache
+def _inherits_clipping(kind: Any) -> bool:
+    """Once a class, since it is asked in every step that is clipped."""
+    from lightning.pytorch.plugins.precision import DeepSpeedPrecision, Precision
+
+    own = kind.clip_grad_by_norm is Precision.clip_grad_by_norm and kind.main_params is Precision.main_params
+    return own and not issubclass(kind, DeepSpeedPrecision)
 
 
 @dataclass(frozen=True)
