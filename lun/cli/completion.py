@@ -14,6 +14,7 @@ from typing import Any
 from ldm.errors import Fault
 from ldm.missing_packages import install_line
 from lun.cli.flags import ALIASES, FLAGS, SHELLS
+from lun.cli.taken_flags import flags_taken
 from lun.cli.usage import USAGE
 from lun.config.reading.presets import presets
 from lun.config.trainer_arguments import trainer_arguments
@@ -83,7 +84,7 @@ def script_of_module(parser: argparse.ArgumentParser, command: str, shell: str) 
 
 def script_of_training(shell: str, command: str = "") -> str:
     """That of `python main.py`, or of a `command` that takes the same words."""
-    parser = _parser_of_training()
+    parser = _parser_of_training(command)
     return script_of_module(parser, command, shell) if command else script(parser, ("main.py", "lun-train"), shell)
 
 
@@ -106,11 +107,11 @@ def script_of_usage(
     return script_of_module(parser, command, shell)
 
 
-def _parser_of_training() -> argparse.ArgumentParser:
-    """The options of the command line as argparse knows them; what reads the line is `lun.cli.parser`."""
+def _parser_of_training(command: str) -> argparse.ArgumentParser:
+    """The options that a command takes, as argparse knows them; what reads the line is `lun.cli.parser`."""
     parser = argparse.ArgumentParser("lun-train", add_help=False)
     said = dict(_LINE.findall(USAGE))
-    for name in ("--base", *FLAGS):
+    for name in flags_taken(command):
         _add(parser, name, said.get(name, ""))
     for name in sorted(trainer_arguments()):
         if f"--{name}" not in FLAGS:

@@ -9,7 +9,7 @@ from typing import Any
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.cli.arguments import Arguments
-from lun.cli.flags import FLAGS
+from lun.cli.flags import flag_of
 
 INFORMATION = ("help", "version")
 """Whatever stands beside them, they answer."""
@@ -41,12 +41,12 @@ def require_effects(given: Mapping[str, Any], settings: bool) -> None:
 def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
     stopping = [name for name in STOPPING if given.get(name) not in (None, False)]
     if len(stopping) > 1:
-        yield _together(stopping[0], stopping[1], "each of them answers and stops", f"{_flag(stopping[0])} alone")
+        yield _together(stopping[0], stopping[1], "each of them answers and stops", f"{flag_of(stopping[0])} alone")
     for name in set(stopping) & LOOKING.keys():
         for other in given.keys() - {name, *LOOKING[name]}:
-            yield _together(name, other, "it reads no configuration and starts nothing", _flag(name))
+            yield _together(name, other, "it reads no configuration and starts nothing", flag_of(name))
         if settings:
-            yield _together(name, "base", "it reads no configuration and starts nothing", _flag(name))
+            yield _together(name, "base", "it reads no configuration and starts nothing", flag_of(name))
     yield from _of_choosing(given)
     if given.get("no_test") is False:
         why = "a run trains and validates; it does not test"
@@ -61,6 +61,10 @@ def _faults(given: Mapping[str, Any], settings: bool) -> Iterator[Fault]:
         why = "it says what may differ from the run that goes on, and a new run is asked for"
         fix = "python main.py --resume --accept-change data -t"
         yield Fault("CLI02", "--accept-change has no effect without --resume", why=why, fix=fix)
+    if "take_over" in given and "resume" not in given:
+        why = "it stops the process that trains the run which goes on, and a new run is asked for"
+        fix = "python main.py --resume --take-over -t"
+        yield Fault("CLI02", "--take-over has no effect without --resume", why=why, fix=fix)
 
 
 def _of_choosing(given: Mapping[str, Any]) -> Iterator[Fault]:
@@ -95,8 +99,4 @@ def _is_idle_logdir(arguments: Arguments) -> bool:
 
 
 def _together(name: str, other: str, why: str, fix: str) -> Fault:
-    return Fault("CLI02", f"{_flag(name)} and {_flag(other)} cannot be used together", why=why, fix=fix)
-
-
-def _flag(field: str) -> str:
-    return next((name for name, flag in FLAGS.items() if flag.field == field), f"--{field}")
+    return Fault("CLI02", f"{flag_of(name)} and {flag_of(other)} cannot be used together", why=why, fix=fix)

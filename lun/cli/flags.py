@@ -142,3 +142,8 @@ ALIASES: Mapping[str, str] = {
     "-h": "--help",
     "--actual_resume": "--init-from",
 }
+
+
+def flag_of(field: str) -> str:
+    """The flag that sets a field of `Arguments`, as it is written."""
+    return next((name for name, flag in FLAGS.items() if flag.field == field), f"--{field}")

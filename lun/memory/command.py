@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 GIB = 2**30
 COMMAND = "python -m lun.memory"
 USAGE = """\
-usage: python -m lun.memory --base YAML ... [options and settings of main.py]
+usage: python -m lun.memory --base YAML ... [settings and Trainer arguments as of main.py]
+                            [--allow MODULE] [--family NAME|MODULE.NAME] [-d]
 
   The peak memory of a run on one card, from a training step on tensors that have shapes but no memory: seconds on a
   CPU, with no card, no weights and no pictures. The driver's context, workspaces of libraries and what the allocator
@@ -42,8 +43,9 @@ def _start(words: list[str]) -> int:
     if arguments is None:
         return 0
     console.configure(None)
-    admit_user_code(arguments.allow)
-    settings = read_settings(replace(arguments, data_root=arguments.data_root or (NOWHERE,)), None)
+    admit_user_code(arguments.allow, families=arguments.family)
+    settings = read_settings(replace(arguments, data_root=(NOWHERE,)), None)
+    settings.say_notes()
     from lun.memory.forecast import forecast  # torch, which takes seconds
 
     print("\n".join(lines(forecast(settings.config))))

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 COMMAND = "python -m lun.data.cache"
 USAGE = f"""\
-usage: {COMMAND} --base YAML ... [options and settings of main.py]
+usage: {COMMAND} --base YAML ... [settings and Trainer arguments as of main.py] [--data_root DIR]
+                                [--init-from CKPT] [--allow MODULE] [--family NAME|MODULE.NAME] [-d]
 
-  Fills the caches of latents, and of captions where they are cached, that a training with the same words would use,
+  Fills the caches of latents, and of captions where they are cached, that a training with these words would use,
   without training.
 
   {COMMAND} --base sd15 latent-cache --data_root DIR
@@ -43,7 +44,9 @@ def _fill(words: list[str]) -> int:
         return 0
     log.configure(None)
     admit_user_code(arguments.allow, families=arguments.family)
-    config = read_settings(arguments, None).config
+    settings = read_settings(arguments, None)
+    settings.say_notes()
+    config = settings.config
     require_pictures(config["data"])
     # Imports torch, which takes seconds; everything above has answered by then.
     import torch

@@ -14,12 +14,10 @@ from ldm.errors import Fault
 from ldm.plain import read_plain_text
 from lun.cli.arguments import Arguments
 from lun.cli.parser import parse
+from lun.cli.taken_flags import require_taken
 from lun.sweep.arguments import MOST, NAME
 from lun.sweep.ranges import NumberRange, range_of
 
-OWN_PLACE = {"resume": "--resume", "name": "--name", "postfix": "--postfix"}
-"""What says where a run goes, which is the sweep's to say."""
-INFORMATION = ("check", "doctor", "print_config", "list_presets", "help", "version")
 PROGRAM = re.compile(r"(?:\S*/)?(?:main\.py|lun-train)")
 FRACTION = re.compile(r"-?(\d+)\.(\d+)(?:[eE][-+]?\d+)?")
 OPEN, CLOSED = "[{(", "]})"
@@ -170,18 +168,7 @@ def _checked(words: Sequence[str], where: str, ranges: bool = False) -> Argument
     except Fault as fault:
         fault.where = where or fault.where
         raise
-    for name, flag in OWN_PLACE.items():
-        if getattr(asked, name):
-            what = f"{flag} has no effect: a sweep says itself where each run goes and what is resumed"
-            raise Fault("CLI03", what, where=where or flag, fix="leave it out; -o DIR says where all of them go")
-    if asked.logdir != "logs":
-        raise Fault("CLI03", "--logdir has no effect in a sweep", where=where or "--logdir", fix="-o DIR")
-    if asked.time_limit is not None:
-        why = "a run that its limit stops would stop all that follow"
-        raise Fault("CLI03", "--time-limit is of one run", where=where or "--time-limit", why=why, fix="leave it out")
-    if information := next((name for name in INFORMATION if getattr(asked, name)), None):
-        what = f"--{information.replace('_', '-')} trains nothing"
-        raise Fault("CLI03", what, where=where or NAME, fix="leave it out, or give it to main.py")
+    require_taken(asked, NAME, where)
     _refuse_ranges(asked.overrides, where, whole_too=not ranges)
     return asked
 

@@ -46,6 +46,8 @@ VALUES = {
     "--print-completion": ["bash"],
 }
 """A word other than the default for each flag that takes one."""
+RESUMED = {"--accept-change", "--take-over"}
+"""What is about the run that goes on."""
 NEW = {"--init-from", "--name", "--postfix"}
 BEGINS = {"--new", "--probe", "--fit"}
 """What looks at a run before it begins."""
@@ -53,12 +55,12 @@ LOOK = {flag for flag in FLAGS if flag not in ("--debug", "--help", "--version")
 BLIND = {"--doctor", "--list-presets", "--schema", "--print-completion"}
 STOP = BLIND | {"--check", "--print-config"}
 REFUSED = {
-    "plan": {"--accept-change", "--no-test"} | BLIND,
-    "train": {"--accept-change", "--no-test", "--new", "--probe"} | BLIND,
+    "plan": RESUMED | {"--no-test"} | BLIND,
+    "train": RESUMED | {"--no-test", "--new", "--probe"} | BLIND,
     "resume the newest": NEW | BEGINS | {"--no-test", "--demo"} | BLIND,
     "resume a run": NEW | BEGINS | {"--no-test", "--demo"} | BLIND,
-    "check": {"--accept-change", "--no-test"} | BEGINS | STOP - {"--check"},
-    "print": {"--accept-change", "--no-test"} | BEGINS | STOP - {"--print-config"},
+    "check": RESUMED | {"--no-test"} | BEGINS | STOP - {"--check"},
+    "print": RESUMED | {"--no-test"} | BEGINS | STOP - {"--print-config"},
     "doctor": LOOK - {"--doctor", "--logdir"},
     "presets": LOOK - {"--list-presets"},
     "schema": LOOK - {"--schema"},

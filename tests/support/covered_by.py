@@ -79,6 +79,7 @@ COVERED_BY = {
     "lun.cli.command_parser": "tests/unit/lun/inspect/test_command.py",
     "lun.cli.flag_conflicts": "tests/effects/test_flags.py",
     "lun.cli.flags": "tests/unit/lun/cli/test_other_names.py",
+    "lun.cli.taken_flags": "tests/effects/test_taken_flags.py",
     "lun.cli.usage": "tests/unit/lun/cli/test_parser.py",
     "lun.config.compat.callbacks": "tests/unit/lun/config/compat/test_upgrade.py",
     "lun.config.compat.differences": "tests/unit/lun/config/compat/test_upgrade.py",
