@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from ldm.modules.gradient_checkpointing import computes_twice
 from ldm.modules.streamed_blocks import blocks_of_network, frozen_in
 from ldm.training.adapters import is_of_adapter
 from ldm.training.groups import Group
@@ -48,7 +49,7 @@ class PartSize:
             ),
             (sum(numbers for numbers, _ in coded), sum(size for _, size in coded)),
             tuple(sum(tensor.numel() for tensor in frozen_in(block)) for block in blocks_of_network(network)),
-            any(vars(module).get("gradient_checkpointing") is True for module in network.modules()),
+            computes_twice(network),
         )
 
 

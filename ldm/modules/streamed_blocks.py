@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ldm.modules.gradient_checkpointing import can_compute_twice, computes_twice
 from ldm.modules.offload import Visitor
 from ldm.torch_internals import keep_own_tensors
 
@@ -19,12 +20,12 @@ T = TypeVar("T")
 def blocks_of_network(network: nn.Module, number: int | None = None) -> list[nn.Module]:
     """The blocks with frozen weights that the network's library can compute twice, or `number` of them, evenly spread.
 
-    As the library says it: members of lists below a module that has `gradient_checkpointing`, the innermost of them.
+    As the library says it: members of lists below a module that can, the innermost of them.
     """
-    holders = [module for module in network.modules() if _computes_twice(module)]
+    holders = [module for module in network.modules() if can_compute_twice(module)]
     lists = [child for holder in holders for child in holder.children() if isinstance(child, nn.ModuleList)]
     members = dict.fromkeys(member for members in lists for member in members)
-    blocks = [block for block in members if not any(map(_computes_twice, block.modules())) and frozen_in(block)]
+    blocks = [block for block in members if not any(map(can_compute_twice, block.modules())) and frozen_in(block)]
     return evenly(blocks, number)
 
 
@@ -68,8 +69,8 @@ class StreamedBlocks:
         for block in blocks:
             vars(block)["forward"] = partial(self._forward, block, block.forward)
         for module in network.modules():
-            if getattr(module, "is_gradient_checkpointing", False):
-                library: Any = module
+            library: Any = module
+            if hasattr(library, "enable_gradient_checkpointing") and computes_twice(library):
                 library.enable_gradient_checkpointing(self._computed_twice)
 
     def _computed_twice(self, module: nn.Module, *args: Any) -> Any:
@@ -113,7 +114,3 @@ class StreamedBlocks:
         self._coming = following if following is not block else None
         if self._coming is not None:
             self.visitors[self._coming].send()
-
-
-def _computes_twice(module: nn.Module) -> bool:
-    return hasattr(module, "gradient_checkpointing")

@@ -7,8 +7,6 @@ from torch import nn
 
 from ldm.modules.regional_compilation import repeated_blocks
 
-_RECOMPUTE = ("enable_gradient_checkpointing", "gradient_checkpointing_enable")  # diffusers, transformers
-
 
 def blocks_of(module: nn.Module, size: int, whole: Set[nn.Parameter] = frozenset()) -> list[nn.Module]:
     """Members of lists of layers below `module` with at least `size` parameters, of which any train, inner ones first.
@@ -22,14 +20,6 @@ def blocks_of(module: nn.Module, size: int, whole: Set[nn.Parameter] = frozenset
     search = _BlockSearch(size, whole, frozenset(repeated_blocks(module)))
     search.collect(module, in_list=False)
     return search.blocks
-
-
-def compute_twice(model: nn.Module) -> None:
-    """Let every library's network that trains compute its activations again in the backward pass."""
-    for module in model.modules():
-        method = next((getattr(module, name) for name in _RECOMPUTE if hasattr(module, name)), None)
-        if method is not None and any(parameter.requires_grad for parameter in module.parameters()):
-            method()
 
 
 @dataclass

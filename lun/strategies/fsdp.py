@@ -19,9 +19,10 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ldm.errors import Fault
+from ldm.modules.gradient_checkpointing import compute_twice
 from ldm.torch_internals import apply_to_tensors
 from lun.strategies import checkpoint_parts, shards
-from lun.strategies.blocks import blocks_of, compute_twice
+from lun.strategies.blocks import blocks_of
 from lun.strategies.half import frozen_to
 
 WHERE = "lightning.trainer.strategy"

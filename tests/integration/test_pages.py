@@ -260,7 +260,7 @@ def test_a_page_shows_commands_in_blocks_for_a_shell_alone(path: Path) -> None:
 def test_a_reader_types_the_commands_of_the_program_in_a_shell(shop: Shop, tmp_path: Path) -> None:
     """In a copy of the project, after README's `source .venv/bin/activate`; what would take hours is shown its plan.
 
-    A search is left out: it trains as many runs as the page says. So is what other tests carry out with files of its own.
+    A search is left out: it trains as many runs as the page says. So are pages that other tests carry out.
     """
     (tmp_path / ".venv").symlink_to(sys.prefix)
     shop.desk.lay(False)
