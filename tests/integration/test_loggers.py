@@ -1,5 +1,7 @@
 """Runs tell the loggers of docs/loggers.md their settings, numbers and samples, with the packages themselves.
 
+Where the page says so, a resumed run goes on as the same run there.
+
 In an environment of its own, since what these packages require may contradict what this program does.
 """
 
@@ -31,22 +33,23 @@ def mlflow():
     client = MlflowClient("sqlite:///logs/mlflow.db")
     (run,) = client.search_runs([client.get_experiment_by_name("lun").experiment_id])
     pictures = [one.path for one in client.list_artifacts(run.info.run_id, "images")]
-    return run.info.run_name, dict(run.data.params), sorted(run.data.metrics), len(pictures)
+    return [run.info.run_name], dict(run.data.params), sorted(run.data.metrics), len(pictures)
 def trackio():
     import os, sqlite3
     db = sqlite3.connect("trackio/lun.db")
     rows = [json.loads(row[0]) for row in db.execute("select metrics from metrics")]
-    (name,) = {row[0] for row in db.execute("select run_name from metrics")}
+    names = sorted({row[0] for row in db.execute("select run_name from metrics")})
     config = json.loads(next(db.execute("select config from configs"))[0])
     pictures = list(Path("trackio/media").rglob("*.png"))
-    return name, config, sorted({key for row in rows for key in row}), len(pictures)
+    return names, config, sorted({key for row in rows for key in row}), len(pictures)
 def wandb():
-    (folder,) = {one.resolve() for one in Path("logs").glob("*/wandb/offline-run-*")}
-    (record,) = folder.glob("*.wandb")
-    told = record.read_bytes().decode("latin-1")  # records with their texts as they are
+    folders = {one.resolve() for one in Path("logs").glob("*/wandb/offline-run-*")}
+    records = [record for folder in folders for record in folder.glob("*.wandb")]
+    told = "".join(record.read_bytes().decode("latin-1") for record in records)  # with their texts as they are
     known = ["train/loss", "train/loss_simple", "base_learning_rate"]
     found = [one for one in known if one in told]
-    return record.stem.removeprefix("run-"), found, found, len(list(folder.rglob("sheet*.png")))
+    pictures = [picture for folder in folders for picture in folder.rglob("sheet*.png")]
+    return sorted({record.stem.removeprefix("run-") for record in records}), found, found, len(pictures)
 print("told", json.dumps(globals()[sys.argv[1]]()))
 """
 
@@ -64,8 +67,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "bin" / "python"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_settings_numbers_and_samples_arrive(package: str, python: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("package", "resumed"), [("mlflow", False), ("trackio", True), ("wandb", True)])
+def test_settings_numbers_and_samples_arrive(package: str, resumed: bool, python: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/loggers.md").read_text("utf-8"), flags=re.DOTALL)
     (tmp_path / "logger.yaml").write_text(next(block for block in blocks if f"    {package}:" in block))
     (tmp_path / "layer.yaml").write_text(LAYER)
@@ -74,13 +77,15 @@ def test_settings_numbers_and_samples_arrive(package: str, python: Path, tmp_pat
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
     environment |= {"TRACKIO_DIR": str(tmp_path / "trackio"), "LUN_CACHE": str(tmp_path / "cache"), "LUN_THREADS": "1"}
     words = [str(python), str(ROOT / "main.py"), *base, "-n", "tried", "-t"]
-    trained = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert trained.returncode == 0, trained.stderr[-3000:]
+    again = [*words[:2], "-r", "--max_steps", "3", "-t"]
+    for line in (words, again) if resumed else (words,):
+        trained = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert trained.returncode == 0, trained.stderr[-3000:]
     read = subprocess.run([python, "-c", READ, package], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert read.returncode == 0, read.stderr[-3000:]
     (line,) = (one for one in read.stdout.splitlines() if one.startswith("told "))
-    name, settings, metrics, pictures = json.loads(line.removeprefix("told "))
-    assert name.endswith("tried")
+    names, settings, metrics, pictures = json.loads(line.removeprefix("told "))
+    assert len(names) == 1 and names[0].endswith("tried")
     assert "base_learning_rate" in json.dumps(settings)
     assert {"train/loss", "train/loss_simple"} <= set(metrics)
     assert pictures > 0
