@@ -47,8 +47,11 @@ def _start(words: list[str]) -> int:
     settings = read_settings(replace(arguments, data_root=(NOWHERE,)), None)
     settings.say_notes()
     from lun.memory.forecast import forecast  # torch, which takes seconds
+    from lun.memory.named_callbacks import uncounted
 
     print("\n".join(lines(forecast(settings.config))))
+    if besides := uncounted(settings.config):
+        print(f"besides  {besides}")
     return 0
 
 

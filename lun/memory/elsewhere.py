@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ldm.admission import admitted
 from ldm.diffusion.conditioning import Conditioning
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.util import instantiate_from_config
@@ -16,6 +15,7 @@ from lun.data.cache.latents.encoder import LatentEncoder
 from lun.data.cache.text.encoder import TextEncoder
 from lun.data.cache.text.fill import BATCH, EMPTY
 from lun.memory.live import LiveBytes
+from lun.memory.named_callbacks import named
 from lun.run.fill_caches import frozen_text_encoder, require_first_stage
 
 CARD = torch.device("cpu")
@@ -35,13 +35,10 @@ class Sized(Protocol):
 
 def keep_elsewhere(model: DDPM, config: Mapping[str, Any]) -> None:
     """Let what a configuration has in main memory lie there: frozen parts between uses, blocks that are streamed."""
-    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
-    for recipe in filter(None, callbacks.values()):
-        kind = admitted(recipe["target"])
-        if kind is OffloadFrozen:
-            offload(model, CARD)
-        elif kind is BlockSwap:
-            instantiate_from_config(recipe).stream(model, CARD)
+    for _ in named(config, OffloadFrozen):
+        offload(model, CARD)
+    for recipe in named(config, BlockSwap):
+        instantiate_from_config(recipe).stream(model, CARD)
 
 
 def staying_on(device: str, model: nn.Module) -> list[Tensor]:

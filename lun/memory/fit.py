@@ -14,7 +14,8 @@ from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.shell import quoted
 from lun.cli.arguments import Arguments
-from lun.memory.forecast import Forecast, forecast, fuses
+from lun.memory.forecast import Forecast, forecast
+from lun.memory.named_callbacks import fuses, replays, uncounted
 from lun.plan.fixed_memory import GIB, is_spread
 from lun.plan.memory_room import Room
 from lun.run.settings import Settings
@@ -72,6 +73,8 @@ def fitted(arguments: Arguments, settings: Settings) -> Arguments:
     found = fit(config, total - (0 if _on_cpu(config) else RESERVE), forecast, total)
     chosen = quoted(*found.words) if found.words else "as written"
     log.info("fit      %.1f of %.1f GiB predicted: %s", found.peak / GIB, total / GIB, chosen)
+    if besides := uncounted(config):
+        log.info("fit      %s", besides)
     return replace(arguments, overrides=(*arguments.overrides, *found.words))
 
 
@@ -156,10 +159,14 @@ def _batch(config: Mapping[str, Any], micro: int) -> Changes:
 
 
 def micro_batches(config: Mapping[str, Any]) -> list[int]:
-    """How many pictures at a time make a step whole, rising; steps within the backward pass do not accumulate."""
+    """How many pictures at a time make a step whole, rising.
+
+    Steps within the backward pass and CUDA graphs do not accumulate.
+    """
     batch, accumulate = _written(config)
     images = batch * accumulate
-    return [images] if fuses(config) else [micro for micro in range(1, images + 1) if images % micro == 0]
+    whole = fuses(config) or replays(config)
+    return [images] if whole else [micro for micro in range(1, images + 1) if images % micro == 0]
 
 
 def _written(config: Mapping[str, Any]) -> tuple[int, int]:
@@ -167,15 +174,21 @@ def _written(config: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def variants(config: Mapping[str, Any]) -> Iterator[WayToCompute]:
-    """From the fastest to that which takes least: activations kept, as written, computed twice, small states."""
-    changes: dict[str, Any] = {}
-    switch = checkpointing(config)
-    if switch and get(config, switch):
-        yield WayToCompute({switch: False}, least=_written(config)[0])
-    yield WayToCompute({})
-    if switch and not get(config, switch):
-        changes[switch] = True
-        yield WayToCompute(dict(changes))
+    """From the fastest to that which takes least: activations kept, as written, computed twice, small states.
+
+    Where CUDA graphs replay blocks, all activations are kept.
+    """
+    switch, replayed = checkpointing(config), replays(config)
+    twice = bool(switch and get(config, switch))
+    kept: Changes = {switch: False} if switch and twice else {}
+    if kept:
+        yield WayToCompute(kept, least=_written(config)[0])
+    changes = kept if replayed else {}
+    if not changes:
+        yield WayToCompute({})
+    if switch and not (twice or replayed):
+        changes = {switch: True}
+        yield WayToCompute(changes)
     if smaller := small_states(config):
         yield WayToCompute({**changes, **smaller})
 

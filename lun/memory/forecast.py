@@ -4,19 +4,18 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from ldm.admission import admitted
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.diffusion.ddpm import DDPM
 from ldm.torch_internals import FakeTensorMode
 from ldm.util import Recipe
-from lun.callbacks.compute.fused_backward import FusedBackward
 from lun.data.cache.cache_settings import Cache
 from lun.memory.as_on_cuda import normalise_in_full, sizes_of
 from lun.memory.autoencoder_rehearsal import AutoencoderRehearsal
 from lun.memory.diffusion_rehearsal import DiffusionRehearsal
 from lun.memory.elsewhere import fill_caches, keep_elsewhere, staying_on
 from lun.memory.live import LiveBytes
+from lun.memory.named_callbacks import fuses
 from lun.memory.predicted_steps import Forecast, Load, Rehearsal, lower_halves
 from lun.run.build_model import build_model
 from lun.strategies.combinations import strategy_kind
@@ -32,7 +31,7 @@ def forecast(config: Mapping[str, Any]) -> Forecast:
 
     The device is a card, or the CPU where `lightning.trainer.accelerator` says so, whose operations differ a little.
     Counted are the tensors that are alive; not the context of the driver, libraries' workspaces and what the allocator
-    rounds up.
+    rounds up, nor what `named_callbacks.uncounted` names.
     """
     trainer = (config.get("lightning") or {}).get("trainer") or {}
     precision = policy_of(trainer.get("precision")).plugin("cpu")
@@ -83,12 +82,6 @@ def load_of(config: Mapping[str, Any]) -> Load:
     text = cache is not None and cache.text is not False
     accumulate = ((config.get("lightning") or {}).get("trainer") or {}).get("accumulate_grad_batches") or 1
     return Load(data.get("batch_size", 1), side, side, shown, cache is not None, text, accumulate)
-
-
-def fuses(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration steps within the backward pass."""
-    callbacks = (config.get("lightning") or {}).get("callbacks") or {}
-    return any(admitted(recipe["target"]) is FusedBackward for recipe in callbacks.values() if recipe)
 
 
 def with_its_kernel(optimizer: Recipe, trainer: Mapping[str, Any], device: str) -> Recipe:

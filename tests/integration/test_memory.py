@@ -54,6 +54,8 @@ def test_the_command_tells_the_peak(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     told = [line.split()[0] for line in shown.splitlines() if not line.startswith("note:")]
     assert told == ["peak", "stays", "peaks", "average"]
+    assert run(["--base", tiny, "compile"]) == 0
+    assert "\nbesides  compiled blocks are counted as they are written" in capsys.readouterr().out
     assert run(["--base", tiny, "model.params.nothing=1"]) == 2
     assert run(["data.params.batch_size=1"]) == 2
     assert "--base is needed" in capsys.readouterr().err

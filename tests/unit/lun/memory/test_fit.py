@@ -18,6 +18,7 @@ from lun.memory.fit import (
     fit,
     fitted,
     get,
+    micro_batches,
     variants,
 )
 from lun.memory.forecast import Forecast
@@ -34,6 +35,8 @@ CONFIG: dict[str, Any] = {
         "callbacks": {"image_logger": {"target": "lun.callbacks.ImageLogger", "params": {"max_images": 4}}},
     },
 }
+
+GRAPHS = {"target": "lun.callbacks.CompiledBlocks", "params": {"cuda_graphs": True}}
 
 
 def linear(asked: list[int]) -> Callable[[dict[str, Any]], Forecast]:
@@ -110,6 +113,16 @@ def test_steps_within_the_backward_pass_are_not_divided() -> None:
     with pytest.raises(Fault, match="DEV02"):
         fit(fused, 105, linear([]), 105)
     assert fit(fused, 195, linear([]), 195).changes == {}
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_blocks_that_cuda_graphs_replay_keep_activations_and_whole_steps(written: bool) -> None:
+    config = changed(CONFIG, {ACCUMULATE: 1, PICTURES: 0, SWITCH: written})
+    config["lightning"]["callbacks"]["blocks"] = GRAPHS
+    assert {get(changed(config, way.changes), SWITCH) for way in variants(config)} == {False}
+    assert micro_batches(config) == [4]
+    found = fit(config, 195, linear([]), 195)
+    assert found.changes == ({SWITCH: False} if written else {}) and found.peak == 190
 
 
 def test_eight_bits_are_chosen_where_the_package_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
