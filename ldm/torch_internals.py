@@ -142,12 +142,6 @@ def keep_headers(folder: Path) -> None:
     codecache._HEADER_LOCK_DIR = str(folder / "locks")
 
 
-def graphs_compiled() -> int:
-    """How many graphs `torch.compile` has made in this process, those that it forgot included."""
-    counters: Any = import_module("torch._dynamo.utils").counters
-    return int(counters["stats"]["unique_graphs"])
-
-
 def end_workers(batches: Iterator[Any], seconds: float) -> None:
     """End the processes that a `DataLoader`'s iterator reads with; those that do not end in time are killed.
 

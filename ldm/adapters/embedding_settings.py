@@ -1,7 +1,6 @@
 """What a configuration says of embeddings: words of one's own, where their vectors start, and whether they train."""
 
 import difflib
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +13,6 @@ from ldm.adapters.embedding_files import read_embedding
 from ldm.adapters.token_embeddings import WHERE, AddedVectors, TokenTable, token_tables
 from ldm.errors import Fault
 
-log = logging.getLogger(__name__)
 LENGTHS = ("median", "none")
 
 

@@ -51,13 +51,6 @@ class ModelCard:
         return text + f"\n<!-- as written: {_digest(text)} {drawn} -->\n".encode()
 
 
-def is_as_written(page: Path) -> bool:
-    """Whether a page is a card that nobody has changed since. Raises OSError."""
-    content = _read(page)
-    mark = _mark_of(content)
-    return content is not None and mark is not None and mark[0] == _digest(_unmarked(content))
-
-
 def says_no_licence(page: Path) -> bool:
     """Whether a card's licence still waits to be filled in. Raises OSError."""
     return _NO_LICENCE.search((_read(page) or b"").decode("utf-8", "replace")) is not None

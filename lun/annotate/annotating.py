@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -23,8 +22,6 @@ from lun.annotate.outputs import Output, checked_rows
 from lun.console.out_of_memory import is_out_of_memory
 from lun.data.images.decode import decode
 from lun.data.index.dir_handle import open_file
-
-log = logging.getLogger(__name__)
 
 THREADS = 4
 SEEN = (1024, 1024)

@@ -1,6 +1,5 @@
 """One save, seen from all ranks: are the weights worth keeping, and did the file get written."""
 
-import logging
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -13,8 +12,6 @@ from ldm.shell import quoted
 from lun.checkpoints.atomic import AtomicIO, clean_leftovers
 from lun.loop.lightning_internals import dump_checkpoint, trainer_of
 from lun.loop.position_callback import follower
-
-log = logging.getLogger(__name__)
 
 
 def prepare_saving(trainer: Trainer, directory: Path) -> None:

@@ -1,6 +1,5 @@
 """Running out of memory, reported with what takes it and what to do, the cheapest first."""
 
-import logging
 from collections.abc import Iterator
 
 import torch
@@ -8,8 +7,6 @@ import torch
 from ldm.errors import Fault
 from ldm.lightning_classes import LightningModule, Trainer
 from lun.checkpoints.memory_estimate import MemoryEstimate, amount, memory_estimate
-
-log = logging.getLogger(__name__)
 
 SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 """What torch's allocators say in a plain RuntimeError."""

@@ -33,7 +33,6 @@ IGNORED = ("drop_last", "shuffle")
 LOST_BATCH = 3
 END_SECONDS = 2.0
 """How long a worker may go on with what it reads when nobody asks for it any more."""
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def loader_settings(given: Mapping[str, Any], where: str) -> dict[str, Any]:

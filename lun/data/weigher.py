@@ -2,21 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
 from lun.data.dataset_protocol import DatasetAccess
 
 Weigher = Callable[[int], float]
-"""Index of an example -> its weight; one that a loader can hand to its processes."""
+"""Index of an example -> its weight; one that a loader can hand to its processes.
 
-
-class WeighedDataset(Protocol):
-    """One that gives weights one by one, in place of the column `weights` of `FullDataset`."""
-
-    def weigher(self) -> Weigher | None:
-        """None: all examples count alike"""
+A dataset's `weigher()` gives it in place of the column `weights` of `FullDataset`, or None where all count alike.
+"""
 
 
 def weigher_of(access: DatasetAccess) -> Weigher | None:

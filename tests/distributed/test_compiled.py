@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from diffusers.models.attention import BasicTransformerBlock
+from support.compiled_graphs import graphs_compiled
 from support.ranks import Ranks
 from support.runs import newest_run
 from support.together import GROUPS, MICRO, ONE, SAME, STEPS, STILL, goes_on, last, off, tiny, train, until
@@ -14,7 +15,6 @@ from support.together import GROUPS, MICRO, ONE, SAME, STEPS, STILL, goes_on, la
 import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.networks.unet import UNet
 from ldm.modules.regional_compilation import compile_blocks
-from ldm.torch_internals import graphs_compiled
 
 COMPILED = "lightning.callbacks.compiled_blocks={target: lun.callbacks.CompiledBlocks}"
 WRITTEN = "lightning.callbacks.compiled_blocks=null"

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.compiled_graphs import graphs_compiled
 from support.equality import differences, final_state
 from support.runs import newest_run
 from torch import Tensor
 
 import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks
-from ldm.torch_internals import graphs_compiled, inductors_own_folder
+from ldm.torch_internals import inductors_own_folder
 
 Lun = Callable[..., int]
 COMPILED = "lightning.callbacks.compiled_blocks={target: lun.callbacks.CompiledBlocks}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.compiled_graphs import graphs_compiled
 from torch import Tensor, nn
 from torch._inductor import codecache
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -18,7 +19,6 @@ from ldm.torch_internals import (
     as_a_plain_tensor,
     can_leave_out,
     flag_not_finite,
-    graphs_compiled,
     identity_of,
     ignore_moves,
     inductors_own_folder,

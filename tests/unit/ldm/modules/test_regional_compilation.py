@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.compiled_graphs import graphs_compiled
 from support.equality import differences
 from support.sd3 import tiny_mmdit, told
 from support.tiny_networks import SHAPE, adapt
@@ -17,7 +18,7 @@ from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.modules.networks.unet import UNet
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks, keep_compiled, require_compiler
-from ldm.torch_internals import graphs_compiled, inductors_own_folder, keep_activations
+from ldm.torch_internals import inductors_own_folder, keep_activations
 
 SHAPES = ((2, 4, 4), (3, 4, 6), (2, 8, 4))
 

@@ -15,7 +15,7 @@ from PIL import Image
 from ldm.diffusion.draws import Draws
 from ldm.errors import Fault
 from ldm.position import Position
-from lun.data.dataset_protocol import DatasetAccess
+from lun.data.dataset_protocol import DatasetAccess, ShardedDataset
 from lun.data.local import Local
 from lun.data.module import DataModuleFromConfig
 from lun.data.order.position_sampler import Window
@@ -280,3 +280,9 @@ def test_captions_for_further_encoders_that_no_sample_has_are_refused(packed: Pa
     with pytest.raises(Fault, match="second or third text encoder") as raised:
         PackedSet(str(packed), size=8, caption_per_encoder=True)
     assert raised.value.id == "DAT04"
+
+
+def test_a_packed_set_answers_what_is_asked_of_one_in_shards(packed: Path) -> None:
+    data = PackedSet(str(packed), size=8)
+    members = [name for name in vars(ShardedDataset) if not name.startswith("_")]
+    assert [name for name in members if not hasattr(data, name)] == []
