@@ -1,13 +1,15 @@
 """What the program around the network costs a step: lun's whole program and bare Lightning over a raw loop.
 
-The network is a mean over a few parameter tensors, so that nothing but the loop takes time. All three read the same
-kind of batches, draw, clip to norm 1 and step a fused AdamW; the raw loop and lun's average the weights, write metrics
-every 50 steps and keep a progress bar. They take turns of some steps in one process, so they see the same machine.
-In us a step: wall of the quietest quartile of turns, CPU the median of all. One torch thread. All take memory from one
-heap: that of the main thread, in which lun trains, is full of holes that imports left, and small tensors cost a tenth
-more there than in a thread's own.
+The network is the mean of 8,192 numbers in a few or many parameter tensors, taken at once, so that nothing but the loop
+takes time. All three read the same kind of batches, draw, clip to norm 1 and step a fused AdamW; the raw loop and lun's
+average the weights, write metrics every 50 steps and keep a progress bar. They take turns in one process (`turns`),
+each of as many steps as lie between two logs.
 
-    python tests/bench/step_overhead.py [--turns 60] [--steps 40] [--tensors 8 212] [--json FILE]
+All run on one core with one torch thread, since two cores of a shared machine are seldom equally fast, and take memory
+from one heap: that of the main thread, in which lun trains, is full of holes that imports left, and small tensors cost
+a tenth more there than in a thread's own.
+
+    python tests/bench/step_overhead.py [--turns 30] [--tensors 8 212] [--json FILE]
 """
 
 import argparse
@@ -21,8 +23,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import median, quantiles
-from time import monotonic, perf_counter, process_time
+from time import monotonic
 from typing import Any
 
 os.environ["LUN_THREADS"] = "1"
@@ -34,6 +35,7 @@ from program import ROOT
 from report import Row, present
 from torch import Tensor, nn
 from tqdm import tqdm
+from turns import Taken, Turns
 
 import lun.callbacks.progress
 from ldm.diffusion.draws import BatchDraws
@@ -49,6 +51,7 @@ from lun.trainer import run
 NUMBERS = 8192
 M_ARENA_MAX = -8  # of glibc's malloc.h
 EVERY = 50
+RAW, BARE, LUN = "raw loop", "bare Lightning", "lun"
 
 
 class Colours:
@@ -68,7 +71,7 @@ def weights(tensors: int) -> nn.ParameterList:
 def loss_of(parameters: nn.ParameterList, batch: Mapping[str, Any], draws: BatchDraws) -> Tensor:
     """Linear, since weights that are pulled to 0 become denormal numbers, in which AdamW takes milliseconds."""
     noise = draws.normal("noise", (4,))
-    return torch.stack([one.mean() for one in parameters]).mean() * (1 + 1e-3 * noise.mean())
+    return torch.cat(tuple(parameters)).mean() * (1 + 1e-3 * noise.mean())
 
 
 class Mean(TrainedModel):
@@ -94,41 +97,7 @@ class Mean(TrainedModel):
         return loss
 
 
-class Turns:
-    """Who trains now, and what each turn took: `over(name)` ends a turn and returns when the next one begins."""
-
-    def __init__(self, names: list[str], turns: int, steps: int) -> None:
-        self.names, self.turns, self.steps = names, turns, steps
-        self.taken: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-        self._now = 0
-        self._changed = threading.Condition()
-        self._began: tuple[float, float] | None = None
-
-    @property
-    def total(self) -> int:
-        """Steps of each in all; the first turn is not counted."""
-        return self.steps * (self.turns + 1)
-
-    def begin(self, name: str) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self.names[self._now] == name)
-        self._began = perf_counter(), process_time()
-
-    def over(self, name: str) -> None:
-        assert self._began is not None
-        wall, cpu = perf_counter() - self._began[0], process_time() - self._began[1]
-        self.taken[name].append((wall / self.steps, cpu / self.steps))
-        with self._changed:
-            self._now = (self._now + 1) % len(self.names)
-            self._changed.notify_all()
-
-    def row(self, name: str) -> tuple[float, float]:
-        """Microseconds a step: wall of the quietest quartile, median of CPU."""
-        wall, cpu = zip(*self.taken[name][1:], strict=True)
-        return 1e6 * quantiles(wall)[0], 1e6 * median(cpu)
-
-
-TURNS = Turns([], 0, 1)
+TURNS = Turns(RAW, (BARE, LUN), 0, EVERY)
 
 
 class TakesTurns(Callback):
@@ -144,11 +113,11 @@ class TakesTurns(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         self._steps += 1
         if self._steps > 1 and (self._steps - 1) % TURNS.steps == 0:
-            TURNS.over(self.name)
+            TURNS.over()
             TURNS.begin(self.name)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        TURNS.over(self.name)
+        TURNS.over()
 
 
 def config(folder: Path, tensors: int, steps: int) -> Path:
@@ -174,7 +143,7 @@ def config(folder: Path, tensors: int, steps: int) -> Path:
             "trainer": {"max_steps": steps, "log_every_n_steps": EVERY, "gradient_clip_val": 1.0, "accelerator": "cpu"},
             "callbacks": {
                 "image_logger": None,
-                "turns": {"target": f"{ours}.TakesTurns", "params": {"name": "lun"}},
+                "turns": {"target": f"{ours}.TakesTurns", "params": {"name": LUN}},
             },
         },
     }
@@ -195,14 +164,14 @@ def session_of(words: list[str]) -> Session:
 
 def raw(session: Session, folder: Path, tensors: int) -> None:
     """The loop that a person would write for one device."""
-    TURNS.begin("raw")
+    TURNS.begin(RAW)
     parameters, position = weights(tensors), session.model.position
     module = nn.ModuleDict({"weights": parameters})
     optimizer = torch.optim.AdamW(parameters.parameters(), lr=1e-6, fused=True)
     ema, batches = LitEma(module, update_every=10), iter(session.data.train_dataloader())
     shown = monotonic()
     with (folder / "raw.jsonl").open("w") as told, tqdm(file=sys.stdout, bar_format="{desc}") as bar:
-        for step in range(1, TURNS.total + 1):
+        for step in range(1, TURNS.steps_of(RAW) + 1):
             batch = next(batches)
             loss = loss_of(parameters, batch, BatchDraws(0, batch["slot"]))
             loss.backward()
@@ -217,9 +186,9 @@ def raw(session: Session, folder: Path, tensors: int) -> None:
                 shown = monotonic()
                 bar.set_description_str(f"{step} loss {float(loss.detach()):.3f}")
             if step % TURNS.steps == 0:
-                TURNS.over("raw")
-                if step < TURNS.total:
-                    TURNS.begin("raw")
+                TURNS.over()
+                if step < TURNS.steps_of(RAW):
+                    TURNS.begin(RAW)
 
 
 class Bare(LightningModule):
@@ -240,9 +209,8 @@ class Bare(LightningModule):
 def bare(session: Session, tensors: int) -> None:
     """Lightning with nothing on it: automatic optimization and clipping."""
     none = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False, "enable_model_summary": False}
-    trainer = Trainer(
-        **none, accelerator="cpu", max_steps=TURNS.total, gradient_clip_val=1.0, callbacks=[TakesTurns("lightning")]
-    )
+    turns = {"max_steps": TURNS.steps_of(BARE), "callbacks": [TakesTurns(BARE)]}
+    trainer = Trainer(**none, **turns, accelerator="cpu", gradient_clip_val=1.0)  # type: ignore[arg-type]
     trainer.fit(Bare(tensors), session.data.train_dataloader())
 
 
@@ -254,13 +222,14 @@ def to_nowhere() -> Iterator[None]:
         yield
 
 
-def taken(tensors: int, turns: int, steps: int) -> dict[str, tuple[float, float]]:
-    """(wall, CPU) of each with one number of parameter tensors, us a step."""
+def measure_one(tensors: int, rounds: int, steps: int = EVERY) -> list[Row]:
+    """The raw loop, and what the others take beyond it, with one number of parameter tensors."""
     global TURNS
-    sys.modules[Path(__file__).stem].TURNS = TURNS = Turns(["raw", "lightning", "lun"], turns, steps)  # type: ignore[attr-defined]
+    turns = TURNS = Turns(RAW, (BARE, LUN), rounds, steps)
+    sys.modules[Path(__file__).stem].TURNS = turns  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        words = ["--base", str(config(folder, tensors, TURNS.total)), "--allow", Path(__file__).stem]
+        words = ["--base", str(config(folder, tensors, turns.steps_of(LUN))), "--allow", Path(__file__).stem]
         words += ["--logdir", str(folder / "logs"), "-t"]
         others = [
             threading.Thread(target=raw, args=(session_of(words), folder, tensors), daemon=True),
@@ -272,32 +241,34 @@ def taken(tensors: int, turns: int, steps: int) -> dict[str, tuple[float, float]
             raise SystemExit(code)
         for other in others:
             other.join()
-    return {name: TURNS.row(name) for name in TURNS.names}
-
-
-def measure(numbers: list[int], turns: int, steps: int) -> list[Row]:
-    """The raw loop, and what the others take over it, for each number of parameter tensors."""
-    rows = []
-    with to_nowhere():
-        for tensors in numbers:
-            (wall, cpu), *others = taken(tensors, turns, steps).values()
-            rows.append(Row(f"{tensors} tensors: raw loop", wall, "wall us", {"CPU us": cpu}))
-            for name, (own, spent) in zip(("bare Lightning", "lun"), others, strict=True):
-                rows.append(Row(f"{tensors} tensors: {name}", own - wall, "wall us", {"CPU us": spent - cpu}))
+    calls = {name: turns.calls(name) for name in (RAW, BARE, LUN)}
+    rows = [row_of(f"{tensors} tensors: {RAW}", turns.alone(), calls[RAW])]
+    for name in (BARE, LUN):
+        rows.append(row_of(f"{tensors} tensors: {name}", turns.beyond(name), calls[name] - calls[RAW]))
     return rows
+
+
+def row_of(name: str, taken: Taken, calls: float) -> Row:
+    return Row(name, taken.wall, "wall us", {"CPU us": taken.cpu, "calls": calls})
+
+
+def measure(numbers: list[int], rounds: int, steps: int = EVERY) -> list[Row]:
+    """All rows, for each number of parameter tensors."""
+    with to_nowhere():
+        return [row for tensors in numbers for row in measure_one(tensors, rounds, steps)]
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--turns", type=int, default=60)
-    asked.add_argument("--steps", type=int, default=40)
+    asked.add_argument("--turns", type=int, default=30)
     asked.add_argument("--tensors", type=int, nargs="+", default=[8, 212])
     asked.add_argument("--json", type=Path)
     told = asked.parse_args()
     warnings.simplefilter("ignore")
     ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
-    present("overhead", measure(told.tensors, told.turns, told.steps), told.json)
+    present("overhead", measure(told.tensors, told.turns), told.json)
 
 
 if __name__ == "__main__":

@@ -166,6 +166,27 @@ def test_the_loader_is_measured_at_the_smallest_size(bench: Import, tmp_path: Pa
     assert tuple(row["name"] for row in rows) == bench("measurements").NAMED["pictures"].rows
 
 
+def test_a_machine_that_slows_down_changes_nothing_of_what_a_loop_takes_beyond_another(bench: Import) -> None:
+    turns = bench("turns")
+    measured = turns.Turns("raw", ("bare", "ours"), 3, 1)
+    names = ["raw", "bare", "raw", "ours"]
+    costs = {"raw": 100.0, "bare": 130.0, "ours": 120.0}
+    measured._taken = [turns.Taken(place + costs[names[place % 4]], place) for place in range(20)]
+    assert (measured.beyond("bare").wall, measured.beyond("ours").wall) == (30.0, 20.0)
+    assert measured.beyond("ours").cpu == 0.0 and measured.alone().wall == 106.0
+
+
+def test_the_calls_of_a_loop_are_counted_in_steps_that_are_not_timed(bench: Import) -> None:
+    taking = bench("turns").Turns("raw", ("ours",), 0, 2)
+    for name in ("raw", "ours") * 2:
+        taking.begin(name)
+        for _ in range(taking.steps):
+            [abs(number) for number in range(5 if name == "ours" else 0)]
+        taking.over()
+    assert taking.calls("ours") > taking.calls("raw") >= 0
+    assert taking.steps_of("ours") == 4 and taking._timed() == []
+
+
 @pytest.mark.slow
 def test_the_loop_is_measured_at_the_smallest_size(bench: Import) -> None:
     rows = bench("step_overhead").measure([8], 2, 2)
