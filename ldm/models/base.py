@@ -21,7 +21,7 @@ from ldm.models.model_parts import ForwardUnit, TrainingPlan, translate
 from ldm.models.pixels import for_device, in_numbers, sent
 from ldm.models.run_context import RunContext
 from ldm.position import Position
-from ldm.training.clipping import KnownNorm, clipped, require_clippable
+from ldm.training.clipping import GradientNorm, clipped, require_clippable
 from ldm.training.frozen_since import leave_out_idle
 from ldm.training.loss_scale import LossScale
 from ldm.training.schedule import with_horizon
@@ -82,7 +82,7 @@ class TrainedModel(LogsSteps):
         self.model_ema: LitEma | ScheduleFree | None = None
         self._stored_ema: dict[str, Any] | None = None
         self._loss_scale = LossScale(None)
-        self.known_norm: KnownNorm | None = None
+        self.gradient_norm = GradientNorm()
         self._planned: TrainingPlan | None = None
 
     # What the launcher asks before training
@@ -200,7 +200,7 @@ class TrainedModel(LogsSteps):
         super().optimizer_step(*args, **kwargs)
         if not self.trainer.strategy.handles_gradient_accumulation:
             epoch, batch_idx, optimizer = args[:3]
-            self.optimizer_zero_grad(epoch, batch_idx, optimizer)
+            self.optimizer_zero_grad(epoch, batch_idx, getattr(optimizer, "optimizer", optimizer))  # unwrapped
 
     def configure_gradient_clipping(
         self,
@@ -212,10 +212,10 @@ class TrainedModel(LogsSteps):
 
         What else a strategy or a precision does about clipping is left to it.
         """
-        known, self.known_norm = None if self.split_weights else self.known_norm, None
+        known, self.gradient_norm.known = self.gradient_norm.known, None
         ours = type(self).on_before_optimizer_step is TrainedModel.on_before_optimizer_step
         by_norm = gradient_clip_algorithm in (None, "norm")
-        usable = known if by_norm and ours else None
+        usable = known if by_norm and ours and not self.split_weights else None
         if not (gradient_clip_val and clipped(optimizer, usable, gradient_clip_val, self.trainer.precision_plugin)):
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 

@@ -72,6 +72,15 @@ class KnownNorm:
             clip_grads_with_norm_(parameters, limit, self.norm)
 
 
+class GradientNorm:
+    """What is known of the gradients of the step at work: from who measures them to who clips them.
+
+    An object of its own, since nn.Module takes 5 us to set an attribute.
+    """
+
+    known: KnownNorm | None = None
+
+
 def clipped(optimizer: Optimizer, known: KnownNorm | None, limit: float, precision: Precision) -> bool:
     """Whether an optimizer's gradients are clipped to a norm of `limit`, or what remains of them, without measuring.
 

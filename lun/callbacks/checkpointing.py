@@ -137,7 +137,7 @@ class Checkpoint(AtStepBoundary):
         timed = self.every_minutes is not None and not self.first
         if timed and time.monotonic() - self._last_save >= 60 * float(self.every_minutes or 0):
             return TIME_IS_UP
-        return WRITTEN if trainer.is_global_zero and self._begun is not None and self._begun.done else 0
+        return WRITTEN if self._begun is not None and trainer.is_global_zero and self._begun.done else 0
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         score, self._score = self._score, None

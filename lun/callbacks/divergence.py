@@ -131,7 +131,7 @@ class Divergence(Callback):
         else:
             return
         if self._last_to_look and gradients and not spread:
-            model_of(pl_module).known_norm = KnownNorm(optimizer, norm, value)
+            model_of(pl_module).gradient_norm.known = KnownNorm(optimizer, norm, value)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._report(trainer, pl_module)

@@ -19,10 +19,11 @@ BETWEEN = ".on_train_batch_start"
 class Stopwatch:
     """Seconds that a profiler's marks say were spent fetching batches, and in callbacks between two steps.
 
-    open   actions that have begun and not ended, the outermost first, each with the time at which it began
+    start, stop  of the profiler that it is put around; None where that does nothing
+    open         actions that have begun and not ended, the outermost first, each with the time at which it began
     """
 
-    def __init__(self, start: Callable[[str], None], stop: Callable[[str], None]) -> None:
+    def __init__(self, start: Callable[[str], None] | None, stop: Callable[[str], None] | None) -> None:
         self.fetching = 0.0
         self.between = 0.0
         self._start, self._stop = start, stop
@@ -31,17 +32,19 @@ class Stopwatch:
 
     def start(self, action_name: str) -> None:
         self.open.append((action_name, perf_counter()))
-        self._start(action_name)
+        if self._start is not None:
+            self._start(action_name)
 
     def stop(self, action_name: str) -> None:
-        self._stop(action_name)
-        last = self.open[-1:]
-        if last and last[0][0] == action_name:
+        if self._stop is not None:
+            self._stop(action_name)
+        if self.open and self.open[-1][0] == action_name:
             seconds = perf_counter() - self.open.pop()[1]
         else:
             seconds = self._ended(action_name)
-        if (kind := self._kinds.get(action_name)) is None:
-            kind = self._kinds[action_name] = _kind_of(action_name)
+        if action_name not in self._kinds:
+            self._kinds[action_name] = _kind_of(action_name)
+        kind = self._kinds[action_name]
         if kind == FETCH:
             self.fetching += seconds
         elif kind == BETWEEN:
@@ -70,7 +73,10 @@ def stopwatch(trainer: Any) -> Stopwatch:
     owner = getattr(profiler.start, "__self__", None)
     if isinstance(owner, Stopwatch):
         return owner
-    watch = Stopwatch(profiler.start, profiler.stop)
+    from lightning.pytorch.profilers import PassThroughProfiler as Nothing  # as a training has by now
+
+    marks, idle = (profiler.start, profiler.stop), (Nothing.start, Nothing.stop)
+    watch = Stopwatch(*(None if getattr(mark, "__func__", None) in idle else mark for mark in marks))
     profiler.start, profiler.stop = watch.start, watch.stop
     return watch
 

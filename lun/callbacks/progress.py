@@ -180,8 +180,10 @@ class SmoothedProgressBar(TQDMProgressBar):
 
     def _due(self, step: int) -> bool:
         steps, seconds = step - self._shown_step, monotonic() - self._shown_at
+        if seconds < BAR_SECONDS:  # the least of both
+            return False
         if self.is_enabled:
-            return steps >= self.refresh_rate and seconds >= BAR_SECONDS
+            return steps >= self.refresh_rate
         return self._wanted and steps >= PLAIN_STEPS and seconds >= PLAIN_SECONDS
 
     def _show(self, trainer: Trainer, pl_module: Any) -> None:

@@ -62,12 +62,13 @@ class AtStepBoundary(Callback):
         if step == self._seen:
             return
         self.first, self._seen = self._seen is None, step
-        self.agreed = self._agreed(trainer, pl_module, step, final)
+        alone = self.agreement.alone
+        self.agreed = (
+            self.vote(trainer, pl_module, step, final) if alone else self._agreed(trainer, pl_module, step, final)
+        )
         self.at_step(trainer, pl_module, step, final)
 
     def _agreed(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> int:
-        if self.agreement.alone:
-            return self.vote(trainer, pl_module, step, final)
         voters = _voters(trainer)
         if self.first or not voters:
             return 0

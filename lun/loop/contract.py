@@ -1,8 +1,7 @@
 """What callbacks ask of the model and of the data: by method and attribute, so that neither is imported here."""
 
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from ldm.lightning_classes import LightningModule, Trainer
 from ldm.position import Position
 
 
@@ -12,7 +11,7 @@ class TrainingModule(Protocol):
     position: Position
     model_ema: Any
     base: Any
-    known_norm: Any
+    gradient_norm: Any
     split_weights: Any
 
     def window_completed(self, examples: int) -> None:
@@ -42,14 +41,17 @@ class TrainingData(Protocol):
         """What this rank reads in the step that begins at a slot, by default that at work: all, or one micro-batch."""
 
 
-def model_of(pl_module: LightningModule) -> TrainingModule:
-    return cast(TrainingModule, pl_module)
+def model_of(pl_module: Any) -> TrainingModule:
+    model: TrainingModule = pl_module
+    return model
 
 
-def step_of(pl_module: LightningModule) -> int:
+def step_of(pl_module: Any) -> int:
     """Completed optimizer steps."""
-    return model_of(pl_module).position.step
+    position: Position = pl_module.position
+    return position.step
 
 
-def data_of(trainer: Trainer) -> TrainingData:
-    return cast(TrainingData, cast(Any, trainer).datamodule)
+def data_of(trainer: Any) -> TrainingData:
+    data: TrainingData = trainer.datamodule
+    return data

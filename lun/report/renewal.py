@@ -40,7 +40,7 @@ class RunPage(AtStepBoundary):
 
     def at_step(self, trainer: Trainer, pl_module: LightningModule, step: int, final: bool) -> None:
         callbacks: list[Any] = trainer.callbacks
-        drawn = any(isinstance(one, ImageLogger) and one.drawn_at == step for one in callbacks)
+        drawn = step in [one.drawn_at for one in callbacks if isinstance(one, ImageLogger)]
         due, self._validated = drawn or self._validated, False
         if due and not final and trainer.is_global_zero:  # at the end it is written once more is known
             renew(self.run, self._cache, writing=True)

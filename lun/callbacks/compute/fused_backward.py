@@ -86,7 +86,7 @@ class FusedBackward(Callback):
             raise _diverged(
                 trainer, pl_module, "gradient", value, "some of the weights were stepped before it was seen"
             )
-        model_of(pl_module).known_norm = KnownNorm(self._fused.optimizer, norm, value)
+        model_of(pl_module).gradient_norm.known = KnownNorm(self._fused.optimizer, norm, value)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._fused is not None:

@@ -94,7 +94,7 @@ class GradientNorms(StepNumbers):
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         number = next(i for i, one in enumerate(trainer.optimizers) if one is optimizer)
-        known = model_of(pl_module).known_norm
+        known = model_of(pl_module).gradient_norm.known
         gradients = [w.grad for group in optimizer.param_groups for w in group["params"] if w.grad is not None]
         if not gradients and known is None:
             return

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from ldm.lightning_classes import as_lightning
 from ldm.models.base_weights import BaseWeights
 from ldm.position import Position
+from ldm.training.clipping import GradientNorm
 from ldm.training.split_weights import SplitWeights
 from lun.loop.position_callback import FollowPosition
 
@@ -55,6 +56,7 @@ class TinyModule(LightningModule):
         self.position = Position()
         self.model_ema = None
         self.base, self.split_weights = BaseWeights(), SplitWeights()
+        self.gradient_norm = GradientNorm()
         self.seed = 0
         self.net = nn.Linear(3, 1)
         nn.init.constant_(self.net.weight, 0.5)

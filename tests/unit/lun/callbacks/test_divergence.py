@@ -179,7 +179,6 @@ def fused(training, tiny_module, monkeypatch):
     """A training by fused AdamW whose numbers are read late, as on CUDA, or at once."""
 
     class Model(tiny_module):
-        known_norm = None
         model_ema = None
         on_before_optimizer_step = TrainedModel.on_before_optimizer_step
         configure_gradient_clipping = TrainedModel.configure_gradient_clipping
@@ -267,7 +266,6 @@ def clipped(training, tiny_module, monkeypatch):
     """Train with clipping at `limit`; gives the weights, and how many norms were taken of all gradients."""
 
     class Model(tiny_module):
-        known_norm = None
         model_ema = None
         on_before_optimizer_step = TrainedModel.on_before_optimizer_step
         configure_gradient_clipping = TrainedModel.configure_gradient_clipping

@@ -38,7 +38,9 @@ class Told:
         loop = module.trainer.fit_loop
         numbers = [one for one in rest if isinstance(one, int)]
         counters = deepcopy(loop.state_dict()["epoch_loop.batch_progress"]), loop.epoch_loop._batches_that_stepped
-        self.calls.append((owner, name, module._current_fx_name, numbers, counters, module.trainer.global_step))
+        counters = *counters, module.trainer.global_step, loop.epoch_loop._results.batch is None
+        metrics = {name: float(value) for name, value in module.trainer._logger_connector._callback_metrics.items()}
+        self.calls.append((owner, name, module._current_fx_name, numbers, counters, metrics))
 
 
 def noting(told: Told, base: type, names: tuple[str, ...]) -> type:
@@ -112,6 +114,27 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_hooks_counters_and_weights_are_those_of_lightning(both, settings) -> None:
     assert same(both(Divergence, **settings))
+
+
+class Logs(Callback):
+    """Logs by Lightning's own way in every second micro-batch."""
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if batch_idx % 2:
+            pl_module.log("index", float(batch_idx))
+
+
+def test_what_a_callback_logs_is_known_at_the_same_moments(both) -> None:
+    results = both(Logs, accumulate=2, validate_every=2)
+    assert same(results)
+    assert results[1][0][-1][-1] != {}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"limit_train_batches": 3, "max_epochs": 2}, {"val_check_interval": "00:00:00:00"}]
+)
+def test_ends_of_epochs_and_validation_by_the_clock_come_at_the_same_moments(both, settings) -> None:
+    assert same(both(validate_every=1, **settings))
 
 
 @pytest.mark.parametrize("how", ["asks", "raises"])

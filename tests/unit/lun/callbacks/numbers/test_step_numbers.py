@@ -11,7 +11,7 @@ from torch.optim import SGD
 
 from ldm.errors import Fault
 from ldm.lightning_classes import as_lightning
-from ldm.training.clipping import KnownNorm
+from ldm.training.clipping import GradientNorm, KnownNorm
 from ldm.training.split_weights import SplitWeights
 from lun.callbacks import GradientNorms, WeightChanges
 
@@ -35,7 +35,7 @@ class Run:
         strategy = SimpleNamespace(handles_gradient_accumulation=False)
         self.trainer: Any = SimpleNamespace(log_every_n_steps=every, strategy=strategy, world_size=1)
         vars(self.trainer).update(optimizers=[self.optimizer], loggers=[self.logger], gradient_clip_algorithm=None)
-        self.model: Any = SimpleNamespace(position=SimpleNamespace(step=0), known_norm=None, device="cpu")
+        self.model: Any = SimpleNamespace(position=SimpleNamespace(step=0), gradient_norm=GradientNorm(), device="cpu")
         vars(self.model).update(
             split_weights=SplitWeights(),
             optimized_weights=lambda: self.weights,
@@ -51,7 +51,7 @@ class Run:
             weight.grad = torch.full_like(weight, value)
         norm = math.sqrt(4 * sum(value**2 for value in gradients))
         value = norm if known == "read" else None
-        self.model.known_norm = KnownNorm(self.optimizer, torch.tensor(norm), value) if known else None
+        self.model.gradient_norm.known = KnownNorm(self.optimizer, torch.tensor(norm), value) if known else None
         self.callback.on_before_backward(self.trainer, self.model, torch.zeros(()))
         self.callback.on_before_optimizer_step(self.trainer, self.model, self.optimizer)
         self.optimizer.step()
@@ -82,7 +82,7 @@ def test_a_step_that_was_left_out_and_has_no_gradients_is_not_counted() -> None:
 def test_a_norm_that_is_known_is_told_though_no_gradients_are_left() -> None:
     run = Run(GradientNorms())
     run.optimizer.zero_grad()
-    run.model.known_norm = KnownNorm(run.optimizer, torch.tensor(5.0), 5.0)
+    run.model.gradient_norm.known = KnownNorm(run.optimizer, torch.tensor(5.0), 5.0)
     run.callback.on_before_optimizer_step(run.trainer, run.model, run.optimizer)
     run.model.position.step += 1
     run.callback.on_train_batch_end(run.trainer, run.model, None, None, 0)
