@@ -5,11 +5,11 @@ Each function has a test of what it means, so that a torch in which it means som
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,22 @@ def writes_into_its_arguments(operation: Any) -> bool:
 def identity_of(storage: torch.UntypedStorage) -> int:
     """A number that only this memory has as long as it lives; fake tensors, which have no address, included."""
     return int(storage._cdata)
+
+
+class ModuleEntries(NamedTuple):
+    """What a module itself holds by name, None at an empty place; `transient` names buffers that are not stored."""
+
+    parameters: Mapping[str, nn.Parameter | None]
+    buffers: Mapping[str, Tensor | None]
+    children: Mapping[str, nn.Module | None]
+    transient: Set[str]
+
+
+def entries_of(module: nn.Module) -> ModuleEntries:
+    """What a module itself holds: torch's own iterators leave out empty places and what they have seen before."""
+    return ModuleEntries(
+        module._parameters, module._buffers, module._modules, frozenset(module._non_persistent_buffers_set)
+    )
 
 
 def apply_to_tensors(module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:

@@ -42,6 +42,12 @@ class Adapters:
         self.rules = {name: _parsed(name, rule) for name, rule in rules.items() if rule is not None}
         self.embeddings = [Embedding.parse(name, given) for name, given in embeddings.items() if given is not None]
 
+    @staticmethod
+    def plans_by_shape(params: Mapping[str, Any]) -> bool:
+        """Whether names and shapes of networks show what adapters of these arguments train: a word of one's own asks an
+        encoder's vocabulary."""
+        return not params.get("embeddings")
+
     def __call__(self, networks: Mapping[str, nn.Module], seed: int) -> None:
         """Raises `Fault` CFG08 for a rule that matches no layer, or none that is left by earlier ones."""
         layers = {name: layer for name, layer in named_layers(networks).items() if is_adaptable(layer)}

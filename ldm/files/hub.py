@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
-from huggingface_hub.utils import get_session, validate_repo_id
-
 from ldm.errors import Fault
 from ldm.files.weights_path import HUB_ID
 
@@ -25,6 +21,9 @@ def hub_folder(name: str, needed: Sequence[str], wanted: Sequence[str] = ()) -> 
     What is on this machine is taken as it is; otherwise these files and those of `wanted` are downloaded.
     Raises `Fault` MOD01 at once if the name is none, the hub does not answer, or it does not have the model.
     """
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
     repository, revision = _parsed(name)
     patterns = [*needed, *wanted]
     if (folder := _cached(repository, revision, patterns)) and any(any(folder.glob(file)) for file in needed):
@@ -45,6 +44,9 @@ def require_hub_id(name: str) -> None:
 
 
 def _parsed(name: str) -> tuple[str, str | None]:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise Fault("MOD01", f'cannot find the model "{name}"', why="no such folder, and it is not a hub id (org/name)")
@@ -77,6 +79,9 @@ def pipeline_folder(name: str) -> Path:
 
 def unreachable() -> str:
     """Why the hub cannot be asked, or an empty string if it answers."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:
@@ -88,6 +93,9 @@ def unreachable() -> str:
 
 def _cached(repository: str, revision: str | None, patterns: Sequence[str]) -> Path | None:
     """The folder in the cache with all files of these names; without the names, one with fewer than all is none."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
     try:
         return Path(
             snapshot_download(repository, revision=revision, allow_patterns=list(patterns), local_files_only=True)

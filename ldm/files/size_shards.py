@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from huggingface_hub import split_state_dict_into_shards_factory
-
 from ldm.errors import Fault
 from ldm.files.state import State
 from ldm.files.write import Types, write_safetensors
@@ -35,6 +33,8 @@ def write_shards(
 
     A tensor that is larger takes a file of its own. The index says which tensor lies in which file.
     """
+
+    from huggingface_hub import split_state_dict_into_shards_factory
 
     # Sizes instead of tensors: the library only counts, and a tensor may be stored under another type than its own.
     sizes = {name: value.numel() * types.get(name, value.dtype).itemsize for name, value in state.items()}

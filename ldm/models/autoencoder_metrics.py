@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.functional.image import structural_similarity_index_measure
 
 from ldm.models.metrics import Metrics
 from ldm.modules.posterior import Posterior
@@ -51,6 +50,8 @@ def psnr(real: Tensor, made: Tensor) -> Tensor:
 
 def ssim(real: Tensor, made: Tensor) -> Tensor:
     """Structural similarity of each picture (Wang et al. 2004), for values in [-1, 1]: (b, 3, h, w) twice to (b,)."""
+    from torchmetrics.functional.image import structural_similarity_index_measure
+
     pair = (made.float().clamp(-1, 1), real.float())
     similarity = structural_similarity_index_measure(*pair, data_range=(-1.0, 1.0), reduction="none")
     return torch.as_tensor(similarity).reshape(len(real))

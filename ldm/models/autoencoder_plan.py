@@ -10,6 +10,8 @@ from ldm.errors import Fault
 from ldm.files.weights_location import find_source
 from ldm.models.model_parts import PartSize, TrainingPlan
 from ldm.modules.networks.vae import build_autoencoder
+from ldm.modules.outline import Outline, from_outline, outline_of
+from ldm.remembered import remembered
 from ldm.training.groups import Decision, named_weights
 from ldm.training.quantised import WHERE as QUANTISED
 from ldm.training.rules import Rule, matching
@@ -30,11 +32,15 @@ def planned(config: Mapping[str, Any], decide: Callable[[Mapping[str, nn.Module]
     config  arguments of diffusers' autoencoder
     decide  lets train what trains of networks by name
     """
-    with torch.device("meta"):
-        networks = networks_of(build_autoencoder(config))
+    networks = networks_of(from_outline(remembered("autoencoder", config, lambda: _outline(config))))
     groups = decide(networks).groups(named_weights(networks))
     sizes = [PartSize.of(name, nn.ModuleList(networks[part] for part in half)) for name, half in HALVES.items()]
     return TrainingPlan(sizes, groups)
+
+
+def _outline(config: Mapping[str, Any]) -> Outline:
+    with torch.device("meta"):
+        return outline_of(build_autoencoder(config))
 
 
 def require_start(lossconfig: Recipe | None, ckpt_path: str | None, from_scratch: bool, files: bool = True) -> None:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from ldm.ema.schedule_free import is_schedule_free, not_beside_ema
 from ldm.errors import Fault
 from ldm.models.base import TrainedModel
+from ldm.remembered import remembered
 from ldm.training.groups import Group, require_settings
 from ldm.training.rules import WHERE as RULES
 from ldm.training.schedule import WHERE, Factors, factors_of, finished_at, longer, schedule_for
@@ -33,7 +34,7 @@ def rehearse(model: TrainedModel, max_steps: int, global_batch: int, with_optimi
     number = nn.Parameter(torch.zeros(1))
     with _in_silence():
         groups = _groups(model) or [Group("", {}, [number])]
-        free = with_optimizer and _is_cheap(model.optimizer_config) and _rehearse_optimizer(model, groups, max_steps)
+        free = with_optimizer and _is_cheap(model.optimizer_config) and _steps_free(model, groups, max_steps)
         if free and model.use_ema:
             raise not_beside_ema(str(model.optimizer_config["target"]))
         for where, recipe in _schedules(model):
@@ -89,6 +90,24 @@ def _groups(model: TrainedModel) -> list[Group]:
     ]
 
 
+def _steps_free(model: TrainedModel, groups: list[Group], max_steps: int) -> bool:
+    """Whether the optimizer is schedule-free, if it can step these groups, as is remembered of one that could."""
+    bent = _bent(groups, max_steps)
+    settings = {
+        "optimizer": model.optimizer_config,
+        "rate": model.learning_rate,
+        "groups": [[repr(group.settings), [weight.ndim for weight in group.parameters]] for group in groups],
+        "rules": [repr(rule.settings) for rule in model.training_rules],
+        "length": [max_steps, model.scheduler_config] if bent else None,
+    }
+    return bool(remembered("optimizer", settings, lambda: _rehearse_optimizer(model, groups, max_steps)))
+
+
+def _bent(groups: list[Group], max_steps: int) -> bool:
+    """Whether rules bend the rates of groups over a run whose length is known."""
+    return any("schedule" in group.settings for group in groups) and max_steps > 0
+
+
 def _rehearse_optimizer(model: TrainedModel, groups: list[Group], max_steps: int) -> bool:
     """Build the optimizer of these groups, and step it at rates of the run; whether it is schedule-free."""
     given = [group.for_optimizer(model.learning_rate) for group in groups]
@@ -107,7 +126,7 @@ def _rehearse_optimizer(model: TrainedModel, groups: list[Group], max_steps: int
 def _require_step(optimizer: Optimizer, model: TrainedModel, groups: list[Group], max_steps: int) -> None:
     """Raise `Fault` CFG08 if it cannot step these groups at their rates; where rules bend those, at several times."""
     rates = [float(group["lr"]) for group in optimizer.param_groups]
-    bent = any("schedule" in group.settings for group in groups) and max_steps > 0
+    bent = _bent(groups, max_steps)
     own = [group.schedule(model.scheduler_config if bent else None, lambda: 1) for group in groups]
     moves = schedule_for(optimizer, own).lr_lambdas
     for group in optimizer.param_groups:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from ldm.admission import PROJECT, admitted
 from ldm.diffusion.draws import key
 from ldm.ema.schedule_free import is_schedule_free
 from ldm.errors import Fault
@@ -75,6 +76,19 @@ class OptimizedModel(LightningModule):
     def default_rules(self) -> list[Rule]:
         """What trains, and how, where nobody says otherwise; others stay as they are built."""
         return []
+
+    def plans_by_shape(self) -> bool:
+        """Whether what trains follows from the names and shapes of networks (`ldm.modules.outline`).
+
+        A model of one's own may look at anything of them, and so may adapters that do not say otherwise, by a method
+        `plans_by_shape(params)` of what `adapter_config` names.
+        """
+        if not type(self).__module__.startswith(f"{PROJECT[0]}."):
+            return False
+        if self.adapter_config is None:
+            return True
+        kind = admitted(self.adapter_config["target"])
+        return hasattr(kind, "plans_by_shape") and bool(kind.plans_by_shape(self.adapter_config.get("params") or {}))
 
     def settle_training(self) -> None:
         """Add adapters and freeze what does not train: once, when weights are read and before anything is sharded."""

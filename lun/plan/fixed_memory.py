@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.models.model_parts import PartSize
+from ldm.remembered import remembered
 from ldm.util import Recipe, instantiate_from_config
 from lun.strategies.combinations import strategy_kind
 from lun.strategies.precision import policy_of
@@ -74,6 +75,11 @@ def state_bytes(optimizer: Recipe) -> float | None:
     """
     if not str(optimizer["target"]).startswith(LIBRARY):
         return None
+    found: float | None = remembered("optimizer-states", optimizer, lambda: _bytes_of_states(optimizer))
+    return found
+
+
+def _bytes_of_states(optimizer: Recipe) -> float | None:
     try:
         measured = {_measured(optimizer, shape) for shape in SHAPES}
     except (Fault, RuntimeError, TypeError):  # the start reports what is wrong with it

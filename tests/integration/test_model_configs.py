@@ -39,8 +39,9 @@ EXPECTED = {
 }
 
 
-def model_of(name: str, root: Path) -> LatentDiffusion:
+def model_of(name: str, root: Path, *options: str) -> LatentDiffusion:
     files = ["training-lightning.yaml", "training-txt2img.yaml", f"models/{name}.yaml"]
+    files += [f"options/{option}.yaml" for option in options]
     argv = ["--base", *(str(root / "configs" / file) for file in files), "--data_root", str(root)]
     model: LatentDiffusion = instantiate_from_config(read_settings(parse(argv), None).config["model"])
     return model
@@ -68,6 +69,29 @@ def test_a_model_config_builds_the_public_network(name: str, repo_root: Path) ->
         stored = network.state_dict()
         assert not any(buffer.is_meta for name, buffer in network.named_buffers() if name not in stored)
     assert found == counts
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, ()) for name in EXPECTED]
+    + [("sd15", (option,)) for option in ("locon", "lokr", "dora", "train-text-encoder", "attention-only", "no-decay")]
+    + [("sdxl", ("8gb-lora",)), ("sd35-medium", ("12gb-sd3",)), ("sdxl", ("block-swap", "lora"))],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_a_plan_by_shape_is_that_of_the_networks_themselves(
+    name: str, options: tuple[str, ...], repo_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(name, repo_root, *options)
+    assert model.plans_by_shape()
+    by_shape = model.plan_training()
+    monkeypatch.setattr(LatentDiffusion, "plans_by_shape", lambda self: False)
+    whole = model_of(name, repo_root, *options).plan_training()
+    assert (by_shape.parts, by_shape.changes_base) == (whole.parts, whole.changes_base)
+    both = [
+        [(group.label, group.settings, group.names, [one.shape for one in group.parameters]) for group in plan.groups]
+        for plan in (by_shape, whole)
+    ]
+    assert both[0] == both[1]
 
 
 def test_every_model_config_is_tested(repo_root: Path) -> None:

@@ -56,6 +56,7 @@ LAYERS: list[list[str]] = [
     ["ldm.convert"],
     ["ldm.ema", "ldm.families"],
     ["ldm.keys"],
+    ["ldm.remembered"],
     ["ldm.files"],
     ["ldm.diffusion.sampling"],
     ["ldm.diffusion", "ldm.lr_scheduler", "ldm.position"],
@@ -298,6 +299,17 @@ def test_nothing_imports_torchvision_but_the_doctor_who_looks_whether_it_breaks(
     others = [name for name in MODULES if name != "lun.doctor.look"]
     found = [f"{name}:{i.line}" for name in others for i in IMPORTS[name] if inside(i.target, "torchvision")]
     assert found == []
+
+
+def test_libraries_of_networks_are_imported_when_a_network_is_built() -> None:
+    later = ("diffusers", "transformers", "torchmetrics", "huggingface_hub")
+    found = [
+        f"{name}:{i.line} imports {i.target}"
+        for name in MODULES
+        for i in IMPORTS[name]
+        if inside(name, "ldm") and i.at_once and i.target.partition(".")[0] in later
+    ]
+    assert found == []  # each takes a second, and a plan, which builds no network, does without
 
 
 @pytest.mark.parametrize("path", PUBLIC)

@@ -65,6 +65,8 @@ UNUSED = (
     *("lun.board", "lun.compare", "lun.publish", "lun.sweep", "werkzeug"),
 )
 """What no plan needs, and no step of a run that names none of it."""
+LIBRARIES = ("lightning", "diffusers", "transformers", "peft", "torchmetrics", "torch._dynamo", "sympy")
+"""What no plan needs that is not the first of its networks, captions and optimizer."""
 CHILD = """
 import importlib, json, sys
 def run(line):
@@ -84,7 +86,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[st
     """The exit code of each line, a check, a plan and a step, and what had been imported by then, in one process."""
     logs = tmp_path_factory.mktemp("logs")
     step = (*DEMO, "-t", "--max_steps", "1", "-l", str(logs), "data.params.batch_size=1", "data.params.validation=null")
-    more = [((*DEMO, "--check"), [*UNUSED, "lightning"]), (DEMO, [*UNUSED, "lightning"]), (step, UNUSED)]
+    more = [((*DEMO, "--check"), [*UNUSED, *LIBRARIES]), (DEMO, [*UNUSED, *LIBRARIES]), (step, UNUSED)]
+    subprocess.run([sys.executable, "main.py", *DEMO], capture_output=True, cwd=ROOT, check=True)  # the first plan
     words = [sys.executable, "-c", CHILD, json.dumps([LINES, HEAVY, UNUSED, more])]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
     found: list[tuple[int, list[str]]] = json.loads(done.stdout.splitlines()[-1].removeprefix("answers "))

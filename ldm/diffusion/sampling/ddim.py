@@ -7,7 +7,6 @@ Without noise its step is x_s = alpha_s x_0 + sigma_s noise, which is Euler's; `
 from typing import Any, NamedTuple
 
 import torch
-from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
 from ldm.diffusion.path import Path, rounded_to_one
@@ -53,6 +52,8 @@ class DDIM(Walk):
         The noise added is eta times the standard deviation of x_s given x_t and x_0, which eq. 16 writes for
         alpha^2 + sigma^2 = 1.
         """
+        from diffusers.utils.torch_utils import randn_tensor
+
         alpha, sigma = self.coefficients(t.item(), x)
         alpha_next, sigma_next = self.coefficients(self.following[t.item()], x)
         x0 = self.x0_at(t.item(), output, x)

@@ -112,7 +112,7 @@ class DDPM(LearnsObjective, DrawsPictures):
         return weights.side_unit(self.part_recipes())
 
     def plan_training(self) -> TrainingPlan:
-        return weights.planned(self.part_recipes(), self.decide_training, self.beside_networks())
+        return weights.planned(self.part_recipes(), self.decide_training, self.beside_networks(), self.plans_by_shape())
 
     def adopt(self, networks: Mapping[str, nn.Module]) -> None:
         """Take over the networks of `part_recipes`, and settle what of them trains."""

@@ -38,7 +38,7 @@ def side_unit(parts: Mapping[str, Part]) -> int:
     """Pixels that sides have to be multiples of: a latent's times a patch's; 1 for a network that fills sides up."""
     if not getattr(admitted(parts["network"].recipe["target"]), "cuts_patches", False):
         return 1
-    built: list[Any] = [part.build_on_meta() for name, part in parts.items() if name in ("network", "first stage")]
+    built: list[Any] = [part.by_shape() for name, part in parts.items() if name in ("network", "first stage")]
     return math.prod(int(getattr(part, "multiple", 1) * getattr(part, "downsampling", 1)) for part in built)
 
 
@@ -183,13 +183,16 @@ def planned(
     parts: Mapping[str, Part],
     decide: Callable[[Mapping[str, nn.Module]], Decision],
     beside: Mapping[str, nn.Module],
+    by_shape: bool,
 ) -> TrainingPlan:
     """The parts, and what of them trains; nothing is read and no memory taken.
 
-    decide  lets train what trains of networks by the first words of their parameters' names in rules
-    beside  what else trains, by the same words
+    decide    lets train what trains of networks by the first words of their parameters' names in rules
+    beside    what else trains, by the same words
+    by_shape  whether names and shapes of networks are all that `decide` looks at
     """
-    networks = {name: part.build_on_meta().requires_grad_(part.trainable is not None) for name, part in parts.items()}
+    built = {name: part.by_shape() if by_shape else part.build_on_meta() for name, part in parts.items()}
+    networks = {name: network.requires_grad_(parts[name].trainable is not None) for name, network in built.items()}
     trainable = {part.trainable: networks[name] for name, part in parts.items() if part.trainable is not None}
     groups = decide(trainable).groups(named_weights({**trainable, **beside}))
     sizes = [PartSize.of(parts[name].called(name), network) for name, network in networks.items()]

@@ -8,12 +8,14 @@ from typing import Any
 
 from torch import nn
 
-from ldm.admission import admitted
+from ldm.admission import PROJECT, admitted
 from ldm.errors import Fault
 from ldm.files.state import State
 from ldm.keys.split_checkpoint import COND_STAGE, FIRST_STAGE, UNET, Parts
 from ldm.modules.encoders.encoder_files import Places, given_paths, require_all, with_own_files
 from ldm.modules.meta_init import meta_init
+from ldm.modules.outline import from_outline, outline_of
+from ldm.remembered import remembered
 from ldm.util import Recipe, instantiate_from_config
 
 
@@ -37,6 +39,15 @@ class Part:
         """The same network without memory for its parameters: nothing is read, no weights are drawn."""
         with meta_init():
             return self.build()
+
+    def by_shape(self) -> nn.Module:
+        """The names, shapes and settings of the network (`ldm.modules.outline`), remembered from an earlier start.
+
+        It imports no library. A network of one's own is built, on the meta device.
+        """
+        if not str(self.recipe["target"]).startswith(f"{PROJECT[0]}."):
+            return self.build_on_meta()
+        return from_outline(remembered("network", self.recipe, lambda: outline_of(self.build_on_meta())))
 
     def called(self, name: str) -> str:
         """What messages call this part, `name` among its model's: the denoising network by its class, `UNet`."""

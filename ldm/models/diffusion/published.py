@@ -7,8 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import diffusers
-
 from ldm.admission import admitted
 from ldm.convert.diffusers_folder import INDEX, NOT_ARCHITECTURE
 from ldm.convert.model import Model
@@ -128,6 +126,8 @@ def unet_recipe(model: Model, family: Family) -> Recipe:
     network = family.network
     stored: Mapping[str, Any] = model.facts.configs.get(NETWORK, {})
     if stored:
+        import diffusers
+
         known = inspect.signature(getattr(diffusers, network.library).__init__).parameters
         stored = {key: value for key, value in stored.items() if key in known}
     return {"target": network.target, "params": {**network.settings(model.unet), **stored}}

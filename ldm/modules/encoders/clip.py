@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
-from transformers import CLIPTextConfig, CLIPTextModel
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.files.hub import hub_folder
@@ -20,6 +19,9 @@ from ldm.modules.encoders.tokenizer import BUILT_IN, END, clip_tokenizer
 from ldm.modules.encoders.tokens import CaptionTokens
 from ldm.modules.meta_init import is_meta_init, meta_init
 from ldm.transfers import to_device
+
+if TYPE_CHECKING:
+    from transformers import CLIPTextConfig
 
 CLIP_L = "openai/clip-vit-large-patch14"
 CLIP_L_CONFIG = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
@@ -54,6 +56,8 @@ class FrozenCLIPEmbedder(nn.Module):
         layer: Literal["last", "penultimate", "hidden"] = "last",
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        from transformers import CLIPTextModel
+
         super().__init__()
         require_one_start(from_scratch, ckpt_path)
         self.max_length = max_length
@@ -118,8 +122,10 @@ def _home(version: str, weights_needed: bool) -> Path | None:
     return hub_folder(version, needed=("model.safetensors",), wanted=("config.json",)) if weights_needed else None
 
 
-def _text_config(home: Path | None, changes: Mapping[str, Any]) -> CLIPTextConfig:
+def _text_config(home: Path | None, changes: Mapping[str, Any]) -> "CLIPTextConfig":
     """The architecture in a folder with `changes`; CLIP-L's where no folder says otherwise."""
+    from transformers import CLIPTextConfig
+
     stored: dict[str, Any] = {}
     if home:
         folder = home / "text_encoder"

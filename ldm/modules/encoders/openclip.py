@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.families.whole_checkpoint import open_checkpoint
@@ -55,6 +54,8 @@ class OpenCLIPText(nn.Module):
         from_scratch: bool,
         weights: str | None,
     ) -> None:
+        from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
+
         super().__init__()
         self.max_length = max_length
         self.from_scratch = from_scratch
@@ -199,6 +200,8 @@ def _carried_shapes(settings: Any, shortened: bool) -> dict[str, tuple[int, ...]
     """open_clip's tensors that transformers' network has no place for."""
     if not shortened:
         return {LOGIT_SCALE: ()}
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     with torch.device("meta"), meta_init():
         layer = CLIPTextModel(CLIPTextConfig(**{**settings.to_dict(), "num_hidden_layers": 1}))
         names = stand_ins(open_clip_from_transformers(layer.state_dict()), settings.hidden_size)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import CLIPTextConfig, CLIPTextModelWithProjection
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
@@ -217,6 +216,8 @@ class ProjectedCLIP(nn.Module):
     def __init__(
         self, config: Mapping[str, Any], activation: str, padding: int, max_length: int, tokenizer: str
     ) -> None:
+        from transformers import CLIPTextConfig, CLIPTextModelWithProjection
+
         super().__init__()
         marks = {"eos_token_id": END}  # by it the vector is found; files that say 2 mean the largest token
         usual = {"hidden_act": activation, "projection_dim": config["hidden_size"]}

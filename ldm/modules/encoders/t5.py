@@ -4,11 +4,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import T5Config, T5EncoderModel, T5TokenizerFast
 
 from ldm.errors import Fault
 from ldm.files.hub import hub_folder
@@ -17,6 +16,9 @@ from ldm.keys.text_encoders import T5_EMBEDDED, T5_SHARED
 from ldm.modules.encoders.chunks import LengthReport, require_length
 from ldm.modules.offload import computes_on
 from ldm.transfers import to_device
+
+if TYPE_CHECKING:
+    from transformers import T5TokenizerFast
 
 T5_XXL = {
     "d_model": 4096,
@@ -68,15 +70,17 @@ class T5Tokens:
         return torch.tensor(ids, dtype=torch.int64).view(-1, self.max_length)
 
     @cached_property
-    def tokenizer(self) -> T5TokenizerFast:
+    def tokenizer(self) -> "T5TokenizerFast":
         return t5_tokenizer(self.name, self.rows)
 
 
-def t5_tokenizer(name: str, rows: int) -> T5TokenizerFast:
+def t5_tokenizer(name: str, rows: int) -> "T5TokenizerFast":
     """T5's tokenizer in a folder or of a hub id, for a network with so many `rows` of its embedding.
 
     Raises `Fault` MOD01 where there is none, and MOD04 for another model's.
     """
+    from transformers import T5TokenizerFast
+
     folder = vocabulary_folder(name)
     tokenizer = T5TokenizerFast.from_pretrained(str(folder), local_files_only=True)
     ends = (tokenizer.pad_token_id, tokenizer.eos_token_id)
@@ -119,6 +123,8 @@ class T5Text(nn.Module):
     """
 
     def __init__(self, tokenizer: str, max_length: int, config: Mapping[str, Any]) -> None:
+        from transformers import T5Config, T5EncoderModel
+
         super().__init__()
         require_length(max_length)
         settings = T5Config(**{**T5_XXL, **config, "is_encoder_decoder": False, "use_cache": False})

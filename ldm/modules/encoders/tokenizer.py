@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import CLIPTokenizer
 
 from ldm.errors import Fault
 from ldm.files.hub import hub_folder
 from ldm.modules.encoders import vocabulary
+
+if TYPE_CHECKING:
+    from transformers import CLIPTokenizer
 
 BUILT_IN = "built-in"
 
@@ -20,11 +23,13 @@ PROBE = "a photo of a cat"
 PROBE_TOKENS = [START, 320, 1125, 539, 320, 2368, END]
 
 
-def clip_tokenizer(name: str, max_length: int) -> CLIPTokenizer:
+def clip_tokenizer(name: str, max_length: int) -> "CLIPTokenizer":
     """CLIP's tokenizer: `built-in`, in a folder (or its tokenizer/), or of a hub id.
 
     Raises `Fault` MOD04 if there is none or if it is not CLIP's.
     """
+    from transformers import CLIPTokenizer
+
     if name == BUILT_IN:
         vocab, merges = dict(vocabulary.clip_vocabulary()), list(vocabulary.clip_merges())
         return CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=max_length)

@@ -1,13 +1,16 @@
 """Captions to the tokens that an encoder reads, all at once or in chunks, and what it gives back in one piece."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from torch import Tensor
-from transformers import CLIPTokenizer
 
 from ldm.modules.encoders.added_tokens import AddedTokens
 from ldm.modules.encoders.chunks import LengthReport, chunked, count_chunks
 from ldm.modules.encoders.tokenizer import END, SIZE, START, fitted, plain
+
+if TYPE_CHECKING:
+    from transformers import CLIPTokenizer
 
 WHERE = "model.params.cond_stage_config.params.max_length"
 
@@ -19,7 +22,7 @@ class CaptionTokens:
     added    words of one's own, which count as the tokens of their vectors
     """
 
-    def __init__(self, tokenizer: CLIPTokenizer, max_length: int, places: int, padding: int) -> None:
+    def __init__(self, tokenizer: "CLIPTokenizer", max_length: int, places: int, padding: int) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.padding = padding

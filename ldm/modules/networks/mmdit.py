@@ -5,8 +5,6 @@ from contextlib import nullcontext
 from typing import Any, Literal
 
 import torch
-from diffusers import SD3Transformer2DModel
-from diffusers.models.attention import JointTransformerBlock
 from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
@@ -35,7 +33,6 @@ class MMDiT(LibraryNetwork):
     """
 
     accepts = "diffusers.SD3Transformer2DModel"
-    repeated_blocks = (JointTransformerBlock,)
     cuts_patches = True
 
     def __init__(
@@ -46,11 +43,20 @@ class MMDiT(LibraryNetwork):
         positions: Literal["centre", "random"] = "centre",
         **config: Any,
     ) -> None:
+        from diffusers import SD3Transformer2DModel
+
         super().__init__(
             SD3Transformer2DModel, "transformer", _table, from_scratch, ckpt_path, gradient_checkpointing, config
         )
         self.positions = positions
         self.multiple = int(self.network.config.patch_size)
+
+    @property
+    def repeated_blocks(self) -> tuple[type[nn.Module], ...]:
+        """The classes of its blocks: what is compiled, and never sharded further, as a whole."""
+        from diffusers.models.attention import JointTransformerBlock
+
+        return (JointTransformerBlock,)
 
     def build(self, library: Any, config: Mapping[str, Any], stored: Mapping[str, Any]) -> Any:
         # The table of positions is as large as a network: without memory it is made only when no file brings it.

@@ -1,13 +1,16 @@
 """A picture in patches, each with its place by a table of sines and cosines (Esser et al. 2024, arXiv 2403.03206)."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
-from diffusers.models.embeddings import PatchEmbed, get_2d_sincos_pos_embed
 from torch import Tensor, nn
 
 from ldm.errors import Fault
 from ldm.transfers import to_device
+
+if TYPE_CHECKING:
+    from diffusers.models.embeddings import PatchEmbed
 
 
 class PlacedPatches(nn.Module):
@@ -20,7 +23,7 @@ class PlacedPatches(nn.Module):
 
     pos_embed: Tensor
 
-    def __init__(self, patches: PatchEmbed) -> None:
+    def __init__(self, patches: "PatchEmbed") -> None:
         super().__init__()
         self.side = int(patches.pos_embed_max_size)
         self.patch_size = int(patches.patch_size)
@@ -64,6 +67,8 @@ class PlacedPatches(nn.Module):
 
     def table(self, device: torch.device) -> Tensor:
         """The table as it follows from its size: (1, side^2, width) float32."""
+        from diffusers.models.embeddings import get_2d_sincos_pos_embed
+
         with device:
             width = self.pos_embed.shape[-1]
             made = get_2d_sincos_pos_embed(width, self.side, base_size=self.base_size, output_type="pt")

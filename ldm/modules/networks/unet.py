@@ -3,10 +3,7 @@
 from typing import Any
 
 import torch
-from diffusers import UNet2DConditionModel
-from diffusers.models.attention import BasicTransformerBlock
-from diffusers.models.resnet import ResnetBlock2D
-from torch import Tensor
+from torch import Tensor, nn
 
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
@@ -26,7 +23,6 @@ class UNet(LibraryNetwork):
     """
 
     accepts = "diffusers.UNet2DConditionModel"
-    repeated_blocks = (ResnetBlock2D, BasicTransformerBlock)
 
     def __init__(
         self,
@@ -35,8 +31,18 @@ class UNet(LibraryNetwork):
         gradient_checkpointing: bool = False,
         **config: Any,
     ) -> None:
+        from diffusers import UNet2DConditionModel
+
         super().__init__(UNet2DConditionModel, "unet", _table, from_scratch, ckpt_path, gradient_checkpointing, config)
         self.attends = any(".attn2." in key for key in self.network.state_dict())
+
+    @property
+    def repeated_blocks(self) -> tuple[type[nn.Module], ...]:
+        """The classes of its blocks: what is compiled, and never sharded further, as a whole."""
+        from diffusers.models.attention import BasicTransformerBlock
+        from diffusers.models.resnet import ResnetBlock2D
+
+        return ResnetBlock2D, BasicTransformerBlock
 
     def forward(self, x_t: Tensor, t: Tensor, cond: Conditioning) -> Tensor:
         """The network's prediction: (b, out_channels, h, w).

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
-from diffusers import AutoencoderKL
 from torch import Tensor, nn
 
 from ldm.errors import Fault
@@ -79,6 +78,8 @@ def build_autoencoder(config: Mapping[str, Any]) -> Any:
     Convolutions that it goes without are modules that do nothing, so that it is called like one that has them.
     `Fault` CFG08 for sizes that no network can have, against which the library and torch raise whatever they like.
     """
+    from diffusers import AutoencoderKL
+
     try:
         network: Any = AutoencoderKL(**{name: value for name, value in config.items() if name != "padding_mode"})
     except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:

@@ -18,6 +18,7 @@ from ldm.torch_internals import (
     apply_to_tensors,
     as_a_plain_tensor,
     can_leave_out,
+    entries_of,
     flag_not_finite,
     identity_of,
     ignore_moves,
@@ -106,6 +107,16 @@ def test_each_tensor_of_a_module_is_put_in_its_place() -> None:
     apply_to_tensors(module, lambda tensor: tensor + 1)
     assert module.weight.tolist() == [2, 2] and module.running_mean is not None
     assert module.running_mean.tolist() == [1, 1] and isinstance(module.weight, nn.Parameter)
+
+
+def test_a_module_tells_of_its_empty_places_and_of_what_it_holds_twice() -> None:
+    module = nn.Linear(2, 2, bias=False)
+    module.inner = module.again = nn.Identity()
+    module.register_buffer("scale", torch.ones(1), persistent=False)
+    held = entries_of(module)
+    assert held.parameters == {"weight": module.weight, "bias": None}
+    assert held.children == {"inner": module.inner, "again": module.inner}
+    assert (held.buffers["scale"], held.transient) == (module.scale, {"scale"})
 
 
 def test_rates_that_are_set_are_the_last_until_the_next_step() -> None:

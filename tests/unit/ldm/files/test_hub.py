@@ -14,7 +14,7 @@ from ldm.files import hub
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(hub, "_cached", lambda *asked: None)
-    monkeypatch.setattr(hub, "snapshot_download", lambda *args, **options: pytest.fail("asked the hub"))
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **options: pytest.fail("asked the hub"))
     return tmp_path
 
 
@@ -38,7 +38,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(empty_cache: Path, monkeypatch
             raise ConnectionError
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "get_session", Client)
+    monkeypatch.setattr("huggingface_hub.utils.get_session", Client)
     with pytest.raises(Fault, match="cannot be reached"):
         hub.hub_folder("org/model", ["model.safetensors"])
     assert Client.calls == 1

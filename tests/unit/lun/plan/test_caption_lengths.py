@@ -4,9 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torch import nn
 
-from ldm.modules.encoders.words import HashedWordEmbedder
+from ldm.models.diffusion.part import Part
 from lun.plan.caption_lengths import caption_lengths
 
 
@@ -21,8 +20,13 @@ class Captions:
         return self.captions[index]
 
 
-def model(encoder: nn.Module) -> Any:
-    return SimpleNamespace(part_recipes=lambda: {"text encoder": SimpleNamespace(build_on_meta=lambda: encoder)})
+def model(target: str, **params: Any) -> Any:
+    recipe = {"target": target, "params": params}
+    part = Part("model.params.cond_stage_config", recipe, "cond_stage_model.", "text_encoder")
+    return SimpleNamespace(part_recipes=lambda: {"text encoder": part})
+
+
+WORDS = "ldm.modules.encoders.words.HashedWordEmbedder"
 
 
 @pytest.mark.parametrize(
@@ -35,8 +39,15 @@ def model(encoder: nn.Module) -> Any:
     ids=["all fit", "some are cut", "many"],
 )
 def test_lengths_are_told_in_tokens(captions: list[str], told: str) -> None:
-    encoder = HashedWordEmbedder(dim=4, max_length=4, from_scratch=True)
-    assert caption_lengths(model(encoder), Captions(captions)) == told
+    words = model(WORDS, dim=4, max_length=4, from_scratch=True)
+    assert [caption_lengths(words, Captions(captions)) for _ in range(2)] == [told, told]
+
+
+def test_tokens_that_an_earlier_start_counted_are_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = model(WORDS, dim=4, max_length=3, from_scratch=True)
+    before = caption_lengths(words, Captions(["a b"]))
+    monkeypatch.setattr(Part, "build_on_meta", None)
+    assert caption_lengths(words, Captions(["a b"])) == before
 
 
 class Silent:
@@ -45,6 +56,9 @@ class Silent:
 
 
 def test_without_captions_or_an_encoder_nothing_is_told() -> None:
-    words = model(HashedWordEmbedder(dim=4, from_scratch=True))
+    words = model(WORDS, dim=4, from_scratch=True)
     assert [caption_lengths(words, silent) for silent in (Captions([]), Silent())] == [None, None]
-    assert [caption_lengths(one, Captions(["a"])) for one in (SimpleNamespace(), model(nn.Identity()))] == [None, None]
+    assert [caption_lengths(one, Captions(["a"])) for one in (SimpleNamespace(), model("torch.nn.Identity"))] == [
+        None,
+        None,
+    ]
