@@ -120,7 +120,7 @@ MEASUREMENTS = (
         ),
         "A tenth of SD 1.x's UNet in fp32, one thread, each variant in a process of its own, over a flat `lerp_` timed "
         "right before each update. Extra peak memory is in copies of the weights.",
-        words=("--share", "0.1"),
+        words=("--share", "0.1", "--repeats", "3"),
     ),
     Measurement(
         "data_growth",
@@ -209,6 +209,7 @@ MEASUREMENTS = (
         ("the demo's step", "all numbers"),
         "CPU time of a step of the demo (batch 32, encoded online), and of what `configs/options/numbers.yaml` adds, "
         "counted within its own code while it trains; a log every 50 steps, one thread.",
+        words=("--steps", "100"),
     ),
 )
 

@@ -192,7 +192,7 @@ def test_the_loop_is_measured_at_the_smallest_size(bench: Import) -> None:
     rows = bench("step_overhead").measure([8], 2, 2)
     assert [row.name for row in rows] == list(bench("measurements").NAMED["overhead"].rows[:3])
     lightning, ours = (row.beside["calls"] for row in rows[1:])
-    assert ours < 800 and lightning > 1400
+    assert 0 < ours < lightning
 
 
 @pytest.mark.slow
