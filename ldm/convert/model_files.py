@@ -42,7 +42,7 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Wish:
+class ExportSettings:
     """What a file or folder is to be like.
 
     dtype  of the networks' weights; None keeps theirs
@@ -63,38 +63,38 @@ class Wish:
     card: ModelCard | None = None
 
 
-def export(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
+def export(model: Model, out: Path, settings: ExportSettings) -> tuple[Path, ...]:
     """Write `model` to `out`; returns what was written: a folder, or a file, the YAML that it may need and its card.
 
     Raises `Fault` CLI05 if there is something that may not be replaced, DSK01 if it cannot be written, MOD02 for
     numbers that are not finite, MOD03 for tensors that make up no network, MOD07 for numbers too large for `dtype`.
     """
-    require_free(out, wish)
-    require_known_objective(model, wish.to)
+    require_free(out, settings)
+    require_known_objective(model, settings.to)
     require_finite(model)
-    if wish.to == "ldm":
+    if settings.to == "ldm":
         model = model.completed()
-    require_space(out.parent, stored_size(model.state, model.types(wish.dtype)), str(out))
+    require_space(out.parent, stored_size(model.state, model.types(settings.dtype)), str(out))
     with write_errors_as_faults(str(out)):
-        if wish.to == "ldm":
-            written = _write_single(model, out, wish)
-            return (*written, wish.card.beside(out)) if wish.card else written
+        if settings.to == "ldm":
+            written = _write_single(model, out, settings)
+            return (*written, settings.card.beside(out)) if settings.card else written
         with replacing_folder(out) as folder:
-            metadata = metadata_of(model, wish.title or out.name, wish.date)
-            write_pipeline(model, folder, wish.dtype, metadata, wish.max_shard_size)
-            if wish.card:
-                wish.card.within(folder, out)
+            metadata = metadata_of(model, settings.title or out.name, settings.date)
+            write_pipeline(model, folder, settings.dtype, metadata, settings.max_shard_size)
+            if settings.card:
+                settings.card.within(folder, out)
             write_json(folder / MARK, {"files": sorted(files_in(folder))})
         return (out,)
 
 
-def require_free(out: Path, wish: Wish) -> None:
+def require_free(out: Path, settings: ExportSettings) -> None:
     """Raise `Fault` CLI05 unless `out` is free, or is of the kind that `force` may replace."""
-    reason = _foreign(out) if wish.to == "diffusers" else "" if out.is_file() else "it is no file"
+    reason = _foreign(out) if settings.to == "diffusers" else "" if out.is_file() else "it is no file"
     if out.exists() and reason:
-        fix = f"name another place; to={wish.to} would not replace it even with force=true"
+        fix = f"name another place; to={settings.to} would not replace it even with force=true"
         raise Fault("CLI05", f"{out} is there already and is not replaced", why=reason, fix=fix)
-    if out.exists() and not wish.force:
+    if out.exists() and not settings.force:
         raise _taken(out)
 
 
@@ -189,25 +189,25 @@ def _remarks_on_file(model: Model) -> list[str]:
     return lines
 
 
-def _write_single(model: Model, out: Path, wish: Wish) -> tuple[Path, ...]:
+def _write_single(model: Model, out: Path, settings: ExportSettings) -> tuple[Path, ...]:
     state = single_names(model)
-    types = model.types(wish.dtype)
+    types = model.types(settings.dtype)
     types = types if model.family else {key.removeprefix(FIRST_STAGE): dtype for key, dtype in types.items()}
     if not (model.family and model.family.needs_yaml(model.facts)):
-        _write_file(state, out, wish, model, types)
+        _write_file(state, out, settings, model, types)
         return (out,)
     beside = out.with_suffix(".yaml")
-    if beside.exists() and not wish.force:
+    if beside.exists() and not settings.force:
         raise _taken(beside)
     with replacing(beside) as file:
         file.write(inference_yaml(model).encode())
-        _write_file(state, out, wish, model, types)
+        _write_file(state, out, settings, model, types)
     return (out, beside)
 
 
-def _write_file(state: State, out: Path, wish: Wish, model: Model, types: Types) -> None:
-    if wish.format == "safetensors":
-        write_safetensors(out, state, metadata_of(model, wish.title or out.stem, wish.date), types)
+def _write_file(state: State, out: Path, settings: ExportSettings, model: Model, types: Types) -> None:
+    if settings.format == "safetensors":
+        write_safetensors(out, state, metadata_of(model, settings.title or out.stem, settings.date), types)
     else:
         write_torch(out, state, types)
 

@@ -310,9 +310,9 @@ class LitEma:
         if isinstance(self._source, Sharded):
             self._source.written()
 
-    def _refuse_while_swapped(self, wish: str) -> None:
+    def _refuse_while_swapped(self, action: str) -> None:
         if self.swapped:
-            raise RuntimeError(f"the EMA cannot be {wish} while its weights are swapped into the model")
+            raise RuntimeError(f"the EMA cannot be {action} while its weights are swapped into the model")
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies, which get a pipeline of their own when they need one."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ldm.adapters.adapter_files import Layout
 from ldm.convert.model import Model
-from ldm.convert.model_files import DTYPES, Wish, export, remarks
+from ldm.convert.model_files import DTYPES, ExportSettings, export, remarks
 from ldm.convert.modelspec import metadata_of
 from ldm.errors import Fault
 from ldm.families.facts import Facts
@@ -102,8 +102,10 @@ class Export(AtStepBoundary):
             model = self._model(trainer, pl_module, step, state)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             card = run_card(run_directory(trainer), metadata_of(model, path.stem, now))
-            wish = Wish(to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size, card=card)
-            export(model, path, wish)
+            settings = ExportSettings(
+                to=self.to, dtype=self.dtype, date=now, max_shard_size=self.max_shard_size, card=card
+            )
+            export(model, path, settings)
         except (Fault, OSError) as error:
             self.failed += 1
             reason = error.what if isinstance(error, Fault) else str(error)

@@ -30,7 +30,7 @@ from lun.program import as_started
 
 if TYPE_CHECKING:
     from ldm.convert.model import Model
-    from ldm.convert.model_files import Wish
+    from ldm.convert.model_files import ExportSettings
     from lun.convert.adapter_run import AdapterRun
     from lun.weights.opening import Opened
 
@@ -81,17 +81,17 @@ def _start(arguments: ConvertArguments) -> int:
     if (arguments.merge and adapters is None) or arguments.to == "kohya":
         raise _no_adapters(arguments)
     require_folder(arguments)
-    wish = _wish(arguments)
-    require_free(arguments.out, wish)
+    settings = _export_settings(arguments)
+    require_free(arguments.out, settings)
     opened = _whole_model(adapters, arguments)
     model = with_vae(opened.model, arguments.vae, arguments.trust_pickle)
-    model = with_tokenizers(model) if wish.to == "diffusers" else model
+    model = with_tokenizers(model) if settings.to == "diffusers" else model
     _describe(model)
-    written = export(model, arguments.out, _with_metadata(wish, model, opened, arguments.out))
+    written = export(model, arguments.out, _with_metadata(settings, model, opened, arguments.out))
     for path in written:
         size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
         log.info("wrote    %s (%s)", path, readable_size(size))
-    for line in remarks(model, wish.to):
+    for line in remarks(model, settings.to):
         log.info("note     %s", with_flags(line))
     return 0
 
@@ -126,12 +126,12 @@ def _no_adapters(arguments: ConvertArguments) -> Fault:
     return Fault("MOD03", f"{arguments.source} holds no adapters", where=flag, why=why, fix="--to ldm, without --merge")
 
 
-def _wish(arguments: ConvertArguments) -> Wish:
-    from ldm.convert.model_files import DTYPES, Wish
+def _export_settings(arguments: ConvertArguments) -> ExportSettings:
+    from ldm.convert.model_files import DTYPES, ExportSettings
     from ldm.files.size_shards import bytes_of
 
     size = arguments.max_shard_size
-    return Wish(
+    return ExportSettings(
         to=arguments.to,  # type: ignore[arg-type]
         format=arguments.format,  # type: ignore[arg-type]
         dtype=DTYPES[arguments.dtype] if arguments.dtype else None,
@@ -140,7 +140,7 @@ def _wish(arguments: ConvertArguments) -> Wish:
     )
 
 
-def _with_metadata(wish: Wish, model: Model, opened: Opened, out: Path) -> Wish:
+def _with_metadata(settings: ExportSettings, model: Model, opened: Opened, out: Path) -> ExportSettings:
     """With the date of the weights, and the card of those that a run made."""
     from dataclasses import replace
 
@@ -148,7 +148,7 @@ def _with_metadata(wish: Wish, model: Model, opened: Opened, out: Path) -> Wish:
     from lun.checkpoints.run_card import run_card
 
     metadata = metadata_of(model, out.stem, opened.date)
-    return replace(wish, date=opened.date, card=run_card(opened.run, metadata) if opened.run else None)
+    return replace(settings, date=opened.date, card=run_card(opened.run, metadata) if opened.run else None)
 
 
 def _describe(model: Model) -> None:

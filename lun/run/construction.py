@@ -24,7 +24,7 @@ from lun.console import log as console
 from lun.data.cache.latents.ways import require_effect, require_variants
 from lun.data.module import DataModuleFromConfig
 from lun.data.order.picture_sides import require_sides
-from lun.data.sets.set_wishes import require_carried_out
+from lun.data.sets.carried_out import require_carried_out
 from lun.run.build_model import build_model
 from lun.run.fill_caches import require_lasting_captions
 from lun.run.length import Length, known_length

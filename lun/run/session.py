@@ -28,7 +28,7 @@ from lun.console.collecting import collect_from_here
 from lun.data.index.looked_once import share_looks
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
-from lun.data.sets.set_wishes import require_carried_out
+from lun.data.sets.carried_out import require_carried_out
 from lun.data.tag_counts import tag_frequency
 from lun.loop.position_callback import FollowPosition
 from lun.program import as_started

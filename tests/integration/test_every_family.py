@@ -11,7 +11,7 @@ from support import small, small_sd3
 from support.sd3 import VOCABULARY
 
 from ldm.convert.model import Model
-from ldm.convert.model_files import Wish, export
+from ldm.convert.model_files import ExportSettings, export
 from ldm.families.record import Family
 from ldm.families.registry import SHIPPED
 from ldm.files.read import read_state_dict
@@ -35,7 +35,7 @@ DRAWS = {"sd3": ["--size", "32", "--tokenizer", str(VOCABULARY)]}
 def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small whole model of one family, as a single file of its name."""
     path = tmp_path_factory.mktemp(request.param) / f"{request.param}.safetensors"
-    export(MODELS[request.param](), path, Wish("ldm"))
+    export(MODELS[request.param](), path, ExportSettings("ldm"))
     return path
 
 

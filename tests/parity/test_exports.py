@@ -26,7 +26,7 @@ from transformers import CLIPTextConfig, CLIPTextModel
 
 from ldm.convert.diffusers_folder import read_pipeline
 from ldm.convert.model import Model
-from ldm.convert.model_files import Wish, export
+from ldm.convert.model_files import ExportSettings, export
 from ldm.diffusion.conditioning import Conditioning
 from ldm.diffusion.path import DDPMPath
 from ldm.diffusion.prediction import Prediction
@@ -63,8 +63,8 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """The same small model as a folder, as a file, and the folder once more without any weights."""
     root = tmp_path_factory.mktemp(request.param)
     source = with_tokenizers(model(request.param, configs={"unet": {"sample_size": 8, **UNETS[request.param]}}))
-    export(source, root / "folder", Wish("diffusers"))
-    export(source, root / "file.safetensors", Wish("ldm"))
+    export(source, root / "folder", ExportSettings("diffusers"))
+    export(source, root / "file.safetensors", ExportSettings("ldm"))
     return Exported(request.param, root / "folder", root / "file.safetensors", skeleton_of(root / "folder"))
 
 
@@ -183,7 +183,7 @@ def test_tokenizers_come_in_the_form_of_every_version(exported: Exported) -> Non
 
 def test_v_prediction_and_zero_terminal_signal_reach_the_pipeline(tmp_path: Path) -> None:
     facts = {"prediction": "v_prediction", "scheduler": {"rescale_betas_zero_snr": True}}
-    export(with_tokenizers(model("sd1", **facts)), tmp_path / "folder", Wish("diffusers"))
+    export(with_tokenizers(model("sd1", **facts)), tmp_path / "folder", ExportSettings("diffusers"))
     pipeline = opened(tmp_path / "folder", "sd1")
     assert pipeline.scheduler.config.prediction_type == "v_prediction"
     assert float(pipeline.scheduler.alphas_cumprod[-1]) == 0
@@ -196,7 +196,7 @@ def test_v_prediction_and_zero_terminal_signal_reach_the_pipeline(tmp_path: Path
 def test_a_flow_reaches_the_pipeline(tmp_path: Path) -> None:
     path = RectifiedFlow(sampling_shift=3.0)
     facts = {"prediction": "flow_prediction", "scheduler": dict(path.scheduler_settings())}
-    export(with_tokenizers(model("sd1", **facts)), tmp_path / "folder", Wish("diffusers"))
+    export(with_tokenizers(model("sd1", **facts)), tmp_path / "folder", ExportSettings("diffusers"))
     pipeline = opened(tmp_path / "folder", "sd1")
     network = UNet(ckpt_path=str(tmp_path / "folder")).eval()
     latents = sample(
@@ -237,8 +237,8 @@ def test_our_own_text_encoders_and_unet_read_the_single_file_and_paint_the_same(
 
 def test_a_vae_alone_opens_from_its_file_and_from_its_folder(tmp_path: Path) -> None:
     source = Model(model("sd1").part(FIRST_STAGE).state, None, "x")
-    export(source, tmp_path / "vae.safetensors", Wish("ldm"))
-    export(source, tmp_path / "vae", Wish("diffusers"))
+    export(source, tmp_path / "vae.safetensors", ExportSettings("ldm"))
+    export(source, tmp_path / "vae", ExportSettings("diffusers"))
     folder = AutoencoderKL.from_pretrained(tmp_path / "vae", local_files_only=True)
     file = AutoencoderKL.from_single_file(
         str(tmp_path / "vae.safetensors"), config=str(tmp_path / "vae"), local_files_only=True
@@ -251,7 +251,7 @@ def test_a_vae_alone_opens_from_its_file_and_from_its_folder(tmp_path: Path) -> 
 @pytest.mark.parametrize("family", ["sd1", "sd2"])
 def test_an_inpainting_model_opens_as_one(family: Kind, tmp_path: Path) -> None:
     source = with_tokenizers(Model(single_file(family, channels=9), RECORDS[family], "x", Facts("epsilon")))
-    export(source, tmp_path / "folder", Wish("diffusers"))
+    export(source, tmp_path / "folder", ExportSettings("diffusers"))
     pipeline = StableDiffusionInpaintPipeline.from_pretrained(tmp_path / "folder", local_files_only=True)
     assert pipeline.unet.config.in_channels == 9
     assert json.loads((tmp_path / "folder" / "model_index.json").read_text())["_class_name"].endswith("InpaintPipeline")

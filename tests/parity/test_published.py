@@ -9,7 +9,7 @@ from diffusers import StableDiffusionPipeline, StableDiffusionXLPipeline
 from support.small import UNETS, Kind, model
 
 from ldm.convert.diffusers_folder import read_pipeline
-from ldm.convert.model_files import Wish, export
+from ldm.convert.model_files import ExportSettings, export
 from ldm.diffusion.draws import key
 from ldm.diffusion.sampling.guidance import Guidance
 from ldm.models.diffusion.export_facts import facts_of
@@ -26,7 +26,7 @@ from ldm.modules.encoders.tokenizer_files import with_tokenizers
 def test_latents_are_those_of_the_exported_folders_pipeline(family: Kind, told: Any, tmp_path: Path) -> None:
     """Guided, in a size of one's own, with a word about what to avoid and without, side by side and one by one."""
     source = with_tokenizers(model(family, configs={"unet": {"sample_size": 8, **UNETS[family]}}, **told))
-    export(source, tmp_path / "folder", Wish("diffusers"))
+    export(source, tmp_path / "folder", ExportSettings("diffusers"))
     kind = StableDiffusionXLPipeline if family == "sdxl" else StableDiffusionPipeline
     pipeline = kind.from_pretrained(tmp_path / "folder", local_files_only=True)
     pipeline.set_progress_bar_config(disable=True)

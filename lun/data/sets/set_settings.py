@@ -135,7 +135,7 @@ class SetSettings:
         return f"{WHERE}.{self.name}"
 
     @property
-    def wishes(self) -> list[str]:
+    def for_model(self) -> list[str]:
         """The keys by which it asks something of the model."""
         asked = {
             "loss_weight": self.loss_weight != 1,

@@ -6,7 +6,7 @@ import pytest
 from support.small import model
 
 from ldm.convert.model_card import PICTURE_HERE, ModelCard
-from ldm.convert.model_files import Wish, export
+from ldm.convert.model_files import ExportSettings, export
 
 CARD = ModelCard(f"# A\n\n![samples]({PICTURE_HERE})\n", b"a picture")
 NEXT = ModelCard("# B\n", b"another picture")
@@ -50,10 +50,10 @@ def test_a_picture_of_a_persons_own_stays(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_replaced_keeps_what_a_person_wrote_in_its_card(tmp_path: Path) -> None:
     source, out = model("sd1"), tmp_path / "folder"
-    export(source, out, Wish("diffusers", card=CARD))
+    export(source, out, ExportSettings("diffusers", card=CARD))
     assert (out / "README.md").read_text().startswith("# A\n\n![samples](samples.png)")
-    export(source, out, Wish("diffusers", card=NEXT, force=True))
+    export(source, out, ExportSettings("diffusers", card=NEXT, force=True))
     assert (out / "README.md").read_text().startswith("# B") and (out / "samples.png").read_bytes() == NEXT.picture
     (out / "README.md").write_text("# Mine\n")
-    export(source, out, Wish("diffusers", card=CARD, force=True))
+    export(source, out, ExportSettings("diffusers", card=CARD, force=True))
     assert (out / "README.md").read_text() == "# Mine\n"

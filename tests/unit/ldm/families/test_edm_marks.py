@@ -12,7 +12,7 @@ from diffusers import EDMDPMSolverMultistepScheduler, EDMEulerScheduler, EulerDi
 from support.small import model
 
 from ldm.convert.diffusers_folder import read_pipeline
-from ldm.convert.model_files import Wish, export, remarks
+from ldm.convert.model_files import ExportSettings, export, remarks
 from ldm.diffusion.edm import EDMPath
 from ldm.errors import Fault
 from ldm.families.edm_marks import edm_of_folder, edm_of_marks
@@ -35,7 +35,7 @@ def source(path: EDMPath, prediction: str, family: Any = "sdxl") -> Any:
 
 
 def test_a_folder_is_read_as_it_was_written(tmp_path: Path) -> None:
-    export(source(PLAYGROUND, "edm_prediction"), tmp_path / "folder", Wish("diffusers"))
+    export(source(PLAYGROUND, "edm_prediction"), tmp_path / "folder", ExportSettings("diffusers"))
     scheduler = EDMEulerScheduler.from_pretrained(tmp_path / "folder/scheduler")
     assert scheduler.config.prediction_type == "epsilon"
     assert json.loads((tmp_path / "folder/vae/config.json").read_text())["scaling_factor"] == 0.13025 * 0.5
@@ -48,7 +48,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_single_file_of_unit_variance_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "x.safetensors"
-    export(source(COSXL, "v_prediction"), file, Wish("ldm"))
+    export(source(COSXL, "v_prediction"), file, ExportSettings("ldm"))
     found = open_model(str(file)).model
     assert {"edm_vpred.sigma_max", "edm_vpred.sigma_min"} <= found.state.keys() and "v_pred" not in found.state
     objective = stable_objective(found.facts)
@@ -66,7 +66,7 @@ def test_a_single_file_that_could_not_say_it_is_not_written(
     path: EDMPath, prediction: str, family: str, tmp_path: Path
 ) -> None:
     with pytest.raises(Fault, match="cannot record") as fault:
-        export(source(path, prediction, family), tmp_path / "x.safetensors", Wish("ldm"))
+        export(source(path, prediction, family), tmp_path / "x.safetensors", ExportSettings("ldm"))
     assert fault.value.id == "MOD03" and "to=diffusers" in fault.value.fix and not list(tmp_path.iterdir())
 
 
@@ -75,12 +75,12 @@ def test_a_mean_and_a_deviation_for_each_channel_are_read_as_they_were_written(t
     given = source(PLAYGROUND, "edm_prediction")
     config = {**given.latent.config(given.first_stage), **latents, "scaling_factor": 1.0}
     given = replace(given, facts=replace(given.facts, scale_factor=1.0, configs={"vae": config}))
-    export(given, tmp_path / "x.safetensors", Wish("ldm"))
+    export(given, tmp_path / "x.safetensors", ExportSettings("ldm"))
     found = open_model(str(tmp_path / "x.safetensors")).model
     objective = stable_objective(found.facts)
     assert (objective.prediction, objective.path) == ("edm", PLAYGROUND)
     assert {name: found.facts.configs["vae"][name] for name in latents} == latents
-    export(found, tmp_path / "folder", Wish("diffusers"))
+    export(found, tmp_path / "folder", ExportSettings("diffusers"))
     stored = json.loads((tmp_path / "folder/vae/config.json").read_text())
     assert {name: stored[name] for name in latents} == latents and stored["scaling_factor"] == 0.5
     again = read_pipeline(tmp_path / "folder").facts

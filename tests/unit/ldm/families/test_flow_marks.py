@@ -8,7 +8,7 @@ from diffusers import DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowM
 from support.small import model
 
 from ldm.convert.diffusers_folder import read_pipeline, scheduler_config
-from ldm.convert.model_files import Wish, export, remarks
+from ldm.convert.model_files import ExportSettings, export, remarks
 from ldm.convert.modelspec import metadata_of
 from ldm.diffusion.rectified_flow import RectifiedFlow
 from ldm.errors import Fault
@@ -49,8 +49,8 @@ def test_diffusers_schedulers_are_known_by_their_config(scheduler: Any, settings
 @pytest.mark.parametrize("family", ["sd1", "sd2", "sdxl"])
 def test_file_and_folder_of_a_flow_are_read_as_they_were_written(family: Any, tmp_path: Path) -> None:
     source = model(family, prediction="flow_prediction", scheduler=SETTINGS)
-    assert export(source, tmp_path / "x.safetensors", Wish("ldm")) == (tmp_path / "x.safetensors",)
-    export(source, tmp_path / "folder", Wish("diffusers"))
+    assert export(source, tmp_path / "x.safetensors", ExportSettings("ldm")) == (tmp_path / "x.safetensors",)
+    export(source, tmp_path / "folder", ExportSettings("diffusers"))
     for found in (open_model(str(tmp_path / "x.safetensors")).model, read_pipeline(tmp_path / "folder")):
         assert (found.facts.prediction, dict(found.facts.scheduler)) == ("flow_prediction", SETTINGS)
         objective = build_published(found).objective
@@ -80,5 +80,7 @@ def test_a_folder_that_cannot_have_the_levels_of_the_samples_here_is_said_to() -
 @pytest.mark.parametrize(("prediction", "scheduler"), [("flow_prediction", {}), ("v_prediction", SETTINGS)])
 def test_what_no_program_draws_from_is_not_exported(prediction: str, scheduler: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(Fault, match="have no setting for") as fault:
-        export(model("sd1", prediction=prediction, scheduler=scheduler), tmp_path / "x.safetensors", Wish("ldm"))
+        export(
+            model("sd1", prediction=prediction, scheduler=scheduler), tmp_path / "x.safetensors", ExportSettings("ldm")
+        )
     assert fault.value.id == "MOD03" and not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ldm.convert.diffusers_folder import read_pipeline, scheduler_config, write_json, write_pipeline
 from ldm.convert.model import Model
-from ldm.convert.model_files import Wish, export, remarks
+from ldm.convert.model_files import ExportSettings, export, remarks
 from ldm.convert.modelspec import metadata_of
 from ldm.diffusion.rectified_flow import RectifiedFlow, Spacing
 from ldm.errors import Fault
@@ -86,7 +86,7 @@ def test_a_file_tells_its_licence_path_and_shift() -> None:
 
 @pytest.mark.parametrize("kind", ["medium", "3.5 medium"])
 def test_diffusers_opens_the_folder_with_the_same_numbers(kind: str, tmp_path: Path) -> None:
-    export(model(kind), tmp_path / "folder", Wish("diffusers"))
+    export(model(kind), tmp_path / "folder", ExportSettings("diffusers"))
     tokenizers = {"tokenizer": None, "tokenizer_2": None, "tokenizer_3": None}
     pipeline = StableDiffusion3Pipeline.from_pretrained(tmp_path / "folder", local_files_only=True, **tokenizers)
     for name, network in networks(kind).items():
@@ -100,11 +100,11 @@ def test_diffusers_opens_the_folder_with_the_same_numbers(kind: str, tmp_path: P
 
 
 def test_a_file_comes_out_of_a_folder_as_it_went_in_to_the_byte(tmp_path: Path) -> None:
-    export(model("3.5 medium"), tmp_path / "a.safetensors", Wish("ldm", title="t", date="d"))
+    export(model("3.5 medium"), tmp_path / "a.safetensors", ExportSettings("ldm", title="t", date="d"))
     opened = open_model(str(tmp_path / "a.safetensors")).model
     assert (opened.family, opened.facts.prediction) == (SD3, "flow_prediction")
-    export(opened.completed(), tmp_path / "folder", Wish("diffusers", title="t", date="d"))
-    export(read_pipeline(tmp_path / "folder"), tmp_path / "b.safetensors", Wish("ldm", title="t", date="d"))
+    export(opened.completed(), tmp_path / "folder", ExportSettings("diffusers", title="t", date="d"))
+    export(read_pipeline(tmp_path / "folder"), tmp_path / "b.safetensors", ExportSettings("ldm", title="t", date="d"))
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
@@ -119,7 +119,7 @@ def test_a_folder_that_the_libraries_wrote_has_the_same_numbers_in_a_file(tmp_pa
 
 
 def test_diffusers_reads_a_file_alone(tmp_path: Path) -> None:
-    export(model("3.5 medium", TEXT_ENCODERS), tmp_path / "a.safetensors", Wish("ldm"))
+    export(model("3.5 medium", TEXT_ENCODERS), tmp_path / "a.safetensors", ExportSettings("ldm"))
     own = networks("3.5 medium")["transformer"]
     own.save_config(tmp_path / "transformer")
     read = SD3Transformer2DModel.from_single_file(
@@ -148,7 +148,7 @@ def test_a_folders_scheduler_visits_the_levels_that_are_sampled_here(spacing: Sp
 
 
 def test_a_folder_gives_a_model_the_names_of_a_single_file(tmp_path: Path) -> None:
-    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    export(model("medium"), tmp_path / "folder", ExportSettings("diffusers"))
     checkpoint = open_checkpoint(tmp_path / "folder")
     parts = checkpoint.read()
     expected = file_of("medium", FIRST_STAGE, UNET)
@@ -170,7 +170,7 @@ def test_a_conditioner_has_the_encoders_that_are_there_and_null_for_the_others()
 
 
 def test_a_query_that_lost_its_key_is_refused_by_name(tmp_path: Path) -> None:
-    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    export(model("medium"), tmp_path / "folder", ExportSettings("diffusers"))
     weights = tmp_path / "folder" / "transformer" / "diffusion_pytorch_model.safetensors"
     state = networks("medium")["transformer"].state_dict()
     write_safetensors(weights, {key: value for key, value in state.items() if "blocks.1.attn.to_v.bias" not in key})
@@ -180,7 +180,7 @@ def test_a_query_that_lost_its_key_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_weights_is_named_before_a_run_is_built(tmp_path: Path) -> None:
     """A triple in part and fp8 with scales, in a folder's network and in the files of text encoders."""
-    export(model("medium"), tmp_path / "folder", Wish("diffusers"))
+    export(model("medium"), tmp_path / "folder", ExportSettings("diffusers"))
     weights = tmp_path / "folder" / "transformer" / "diffusion_pytorch_model.safetensors"
     state = networks("medium")["transformer"].state_dict()
     settings = {**SD3.network.settings(unet_of(file_of("medium"))), "sample_size": 8}
@@ -210,12 +210,16 @@ def test_a_file_without_the_table_of_positions_gets_it_in_a_folder(tmp_path: Pat
 def test_a_bundle_with_t5_in_plain_fp8_is_converted_to_the_byte_and_one_with_scales_is_refused(tmp_path: Path) -> None:
     t5 = f"{TEXT_ENCODERS}t5xxl."
     state = {k: v.to(torch.float8_e4m3fn) if k.startswith(t5) else v for k, v in file_of("medium").items()}
-    export(Model(state, SD3, "x", model("medium").facts), tmp_path / "a.safetensors", Wish("ldm", title="t", date="d"))
+    export(
+        Model(state, SD3, "x", model("medium").facts),
+        tmp_path / "a.safetensors",
+        ExportSettings("ldm", title="t", date="d"),
+    )
     opened = open_model(str(tmp_path / "a.safetensors")).model
     assert opened.state[f"{t5}transformer.shared.weight"].dtype == torch.float8_e4m3fn
-    export(opened, tmp_path / "b.safetensors", Wish("ldm", title="t", date="d"))
+    export(opened, tmp_path / "b.safetensors", ExportSettings("ldm", title="t", date="d"))
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
-    export(opened, tmp_path / "c.safetensors", Wish("ldm", dtype=torch.bfloat16))
+    export(opened, tmp_path / "c.safetensors", ExportSettings("ldm", dtype=torch.bfloat16))
     assert read_state_dict(tmp_path / "c.safetensors")[f"{t5}transformer.shared.weight"].dtype == torch.bfloat16
     write_safetensors(tmp_path / "d.safetensors", state | {f"{t5}transformer.shared.scale_weight": torch.ones(1)})
     for opener in (open_model, lambda path: open_checkpoint(path).describe()):
@@ -225,10 +229,10 @@ def test_a_bundle_with_t5_in_plain_fp8_is_converted_to_the_byte_and_one_with_sca
 
 def test_a_vae_alone_is_not_taken_for_one_of_other_latents(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source, lone = model("medium"), tmp_path / "vae.safetensors"
-    export(replace(source.part(FIRST_STAGE), family=None, facts=Facts()), lone, Wish("ldm"))
+    export(replace(source.part(FIRST_STAGE), family=None, facts=Facts()), lone, ExportSettings("ldm"))
     vae = open_model(str(lone)).model
     with pytest.raises(Fault, match="does not say by what its latents are scaled"):
-        export(vae, tmp_path / "folder", Wish("diffusers"))
+        export(vae, tmp_path / "folder", ExportSettings("diffusers"))
     assert with_vae(source, str(lone), False).first_stage.keys() == source.first_stage.keys()
     assert "a VAE of Flux has the same names and shapes" in caplog.text
     flux = networks("medium")["vae"]
@@ -268,7 +272,7 @@ def test_a_file_draws_with_encoders_out_of_files_of_their_own(tmp_path: Path) ->
 
 
 def test_a_folder_goes_without_the_encoder_that_its_index_says_is_null(tmp_path: Path) -> None:
-    export(model("medium", f"{TEXT_ENCODERS}t5xxl."), tmp_path / "folder", Wish("diffusers"))
+    export(model("medium", f"{TEXT_ENCODERS}t5xxl."), tmp_path / "folder", ExportSettings("diffusers"))
     assert build_published(open_model(str(tmp_path / "folder")).model).cond_stage_model.t5xxl is None
     index = json.loads((tmp_path / "folder" / "model_index.json").read_text())
     write_json(tmp_path / "folder" / "model_index.json", index | {"text_encoder_3": ["transformers", "T5EncoderModel"]})
@@ -287,7 +291,7 @@ def test_a_folder_draws_by_itself_what_diffusers_pipeline_draws_from_it(tmp_path
     facts = replace(
         whole.facts, files={**whole.facts.files, **brought}, configs={"unet": {**MMDIT, **KINDS["3.5 medium"]}}
     )
-    export(replace(whole, facts=facts), tmp_path / "folder", Wish("diffusers"))
+    export(replace(whole, facts=facts), tmp_path / "folder", ExportSettings("diffusers"))
     pipeline = StableDiffusion3Pipeline.from_pretrained(tmp_path / "folder", local_files_only=True)
     ours = build_published(open_model(str(tmp_path / "folder")).model)
     caption, latent = ["a red fox"], torch.linspace(-1, 1, 16 * 8 * 8).view(1, 16, 8, 8)

@@ -29,7 +29,7 @@ LEADING = re.compile(
 SETTING = re.compile(r"(?:^|\s)~?[a-z_]+(?:\.\w+)+=(?!\{\})[\[{(*]")
 # Numbers and names of our own, which no shell takes apart.
 PLAIN = {"near", "side", "first", "half", "twice", "size", "kind", "more", "best", "near[0]", "self.limit", "norms"}
-PLAIN |= {"asked", "choices[0]", "ENDINGS[out.suffix]", "wish.to", "batch_size * accumulate"}
+PLAIN |= {"asked", "choices[0]", "ENDINGS[out.suffix]", "settings.to", "batch_size * accumulate"}
 
 
 def sources():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ldm.convert.model_files import Wish, require_free
+from ldm.convert.model_files import ExportSettings, require_free
 from ldm.errors import Fault
 from ldm.files.sniff import bare_pickle
 from lun.console import fault_report
@@ -38,10 +38,10 @@ def test_settings_of_a_configuration_stay(text: str) -> None:
 
 
 def test_a_fault_is_shown_with_the_flags(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
-    wish = Wish(to="ldm")
+    settings = ExportSettings(to="ldm")
     (tmp_path / "out.safetensors").touch()
     with pytest.raises(Fault) as taken:
-        require_free(tmp_path / "out.safetensors", wish)
+        require_free(tmp_path / "out.safetensors", settings)
     fault_report.show([taken.value, bare_pickle(tmp_path / "a b.ckpt")])
     shown = capsys.readouterr().err
     assert "name another place, or --force to replace it" in shown

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from support.small import model
 
 from ldm.convert.model_card import ModelCard
-from ldm.convert.model_files import Wish, export
+from ldm.convert.model_files import ExportSettings, export
 from ldm.errors import Fault
 from lun.publish.publication import Publication
 
@@ -79,7 +79,7 @@ def test_of_a_run_the_words_that_were_exported_with_the_adapters_go_along(
 
 def test_of_a_folder_what_its_export_wrote_goes_and_a_page_of_ones_own(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    export(model("sd1"), folder, Wish("diffusers"))
+    export(model("sd1"), folder, ExportSettings("diffusers"))
     (folder / "README.md").write_text("# mine")
     (folder / "secret.txt").write_text("x")
     files = Publication.of(str(folder)).files

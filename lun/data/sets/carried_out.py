@@ -20,7 +20,7 @@ def require_carried_out(model: TrainedModel, mix: MixSettings | None, strategy: 
     """
     sets: Sequence[SetSettings] = mix.sets if mix else ()
     for one in sets:
-        for key in one.wishes:
+        for key in one.for_model:
             if key not in model.heeds:
                 where, model_name = f"{one.where}.{key}", type(model).__name__
                 raise Fault("CFG08", f"{where} has no effect with {model_name}", where=where, fix=f"~{where}")

@@ -9,37 +9,37 @@ from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
 from ldm.models.diffusion.ddpm import DDPM, LatentDiffusion
 from ldm.models.model_parts import PartSize, TrainingPlan
+from lun.data.sets.carried_out import require_carried_out
 from lun.data.sets.set_settings import MixSettings, SetRecipe
-from lun.data.sets.set_wishes import require_carried_out
 
-WISHES: dict[str, Any] = {"loss_weight": 0.5, "timesteps": [0, 500], "ucg_rate": 0.1, "kind": "prior"}
+FOR_MODEL: dict[str, Any] = {"loss_weight": 0.5, "timesteps": [0, 500], "ucg_rate": 0.1, "kind": "prior"}
 OF_THE_ORDER = {"target", "params", "repeats", "weight", "resolutions", "from_step", "until_step"}
 UNET = PartSize("UNet", 860_000_000, 860_000_000)
 
 
-def asked(kind: type, wish: str, strategy: str = "auto", changes: tuple[str, ...] = ()) -> None:
-    sets = {"mine": {"target": "a.B", wish: WISHES[wish]}, "other": {"target": "a.B"}}
+def asked(kind: type, key: str, strategy: str = "auto", changes: tuple[str, ...] = ()) -> None:
+    sets = {"mine": {"target": "a.B", key: FOR_MODEL[key]}, "other": {"target": "a.B"}}
     plan = TrainingPlan([UNET], changes_base=list(changes))
     model: Any = SimpleNamespace(heeds=kind.heeds, training_plan=lambda: plan)
     require_carried_out(model, MixSettings.read({"sets": sets}), strategy)
 
 
-def test_every_key_of_a_set_is_of_the_order_or_a_wish() -> None:
-    assert SetRecipe.__annotations__.keys() == OF_THE_ORDER | WISHES.keys()
+def test_every_key_of_a_set_is_of_the_order_or_for_the_model() -> None:
+    assert SetRecipe.__annotations__.keys() == OF_THE_ORDER | FOR_MODEL.keys()
 
 
 @pytest.mark.parametrize("kind", [AutoencoderKL, DDPM, LatentDiffusion])
-@pytest.mark.parametrize("wish", WISHES)
-def test_a_wish_is_heeded_or_named(kind: Any, wish: str) -> None:
-    if wish in kind.heeds:
-        asked(kind, wish)
+@pytest.mark.parametrize("key", FOR_MODEL)
+def test_a_key_for_the_model_is_heeded_or_named(kind: Any, key: str) -> None:
+    if key in kind.heeds:
+        asked(kind, key)
     else:
-        with pytest.raises(Fault, match=rf"sets\.mine\.{wish} has no effect"):
-            asked(kind, wish)
+        with pytest.raises(Fault, match=rf"sets\.mine\.{key} has no effect"):
+            asked(kind, key)
 
 
 def test_a_latent_diffusion_model_heeds_all_of_them() -> None:
-    assert LatentDiffusion.heeds == WISHES.keys()
+    assert LatentDiffusion.heeds == FOR_MODEL.keys()
 
 
 @pytest.mark.parametrize(
