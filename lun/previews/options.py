@@ -92,8 +92,8 @@ def not_again(options: Mapping[str, Any], log_images: Callable[..., Any]) -> dic
 
     Models that train theirs take no `plot_reconstruction`; a config that names it means it.
     """
-    asks = "plot_reconstruction" in inspect.signature(log_images).parameters
-    return {"plot_reconstruction": False, **options} if asks else dict(options)
+    takes = "plot_reconstruction" in inspect.signature(log_images).parameters
+    return {"plot_reconstruction": False, **options} if takes else dict(options)
 
 
 def at_least_one(name: str, value: int) -> int:

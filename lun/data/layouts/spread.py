@@ -33,11 +33,11 @@ class _ReaderProcess:
 
     def __call__(self, root: str, files: Sequence[str]) -> Read | None:
         """What `files` say; None if the process ended."""
-        asks, answers = self.process.stdin, self.process.stdout
-        assert asks and answers
+        requests, answers = self.process.stdin, self.process.stdout
+        assert requests and answers
         try:
-            pickle.dump((root, files), asks, pickle.HIGHEST_PROTOCOL)
-            asks.flush()
+            pickle.dump((root, files), requests, pickle.HIGHEST_PROTOCOL)
+            requests.flush()
             result: Read = pickle.load(answers)
         except (OSError, EOFError, pickle.UnpicklingError):
             return None

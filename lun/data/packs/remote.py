@@ -188,7 +188,7 @@ def _lacks_bucket(error: Exception) -> bool:
 
 
 def _store(url: str, where: str) -> Any:
-    """A client that asks again by itself. Raises `Fault` DEP01 without its package, DAT13 for an odd URL."""
+    """A client that retries by itself. Raises `Fault` DEP01 without its package, DAT13 for an odd URL."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
