@@ -11,11 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ldm.admission import LIBRARIES, PROJECT
+from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT
 from ldm.files.replacing import replace_text
 from ldm.place import cache_root, is_own, private_folder
 
 PROGRAM = Path(__file__).parents[1]
+SETTLED = tuple(package for package in (*PROJECT, *LIBRARIES) if package not in OPTIMIZERS)
+"""Packages whose objects are the same wherever this version of them is installed; optimizers' ask what a device has."""
+INSTALLED = ("site-packages", "dist-packages")
 FOLDER = "answers"
 MOST_FILES = 1000
 """Of a folder that settings name: what holds more is no model's, and not looked through."""
@@ -30,8 +33,8 @@ def remembered(question: str, settings: Any, find: Callable[[], Any]) -> Any:
     find      its answer is made of maps with text keys, lists, texts, numbers, booleans and None
 
     What another version of this program or of its libraries answered counts for nothing. Nothing is kept of settings
-    that are not plain or name modules of one's own, and where the cache belongs to others or cannot be written; an
-    error of `find` is raised.
+    that are not plain or name packages besides `SETTLED`, and where the cache belongs to others or cannot be written;
+    an error of `find` is raised.
     """
     try:
         text = json.dumps([question, settings, list(_states(settings))], sort_keys=True)
@@ -53,26 +56,25 @@ def remembered(question: str, settings: Any, find: Callable[[], Any]) -> Any:
 
 @functools.cache
 def versions() -> str:
-    """A digest of Python's and the libraries' versions, and of the names, sizes and times of this program's modules."""
-    from importlib.metadata import PackageNotFoundError, version  # a parser of mails, which few starts need
-
+    """A digest of what answers come from: Python, the folders of installed packages with the times at which something
+    was last installed, and the names, sizes and times of this program's modules."""
     made_by = [sys.version]
-    for library in LIBRARIES:
-        with suppress(PackageNotFoundError):
-            made_by.append(f"{library} {version(library)}")
+    for folder in map(Path, sys.path):
+        if folder.name in INSTALLED and folder.is_dir():
+            made_by.append(f"{folder} {folder.stat().st_mtime_ns}")
     for package in PROJECT:
         made_by += sorted(_files(PROGRAM / package, ".py"))
     return hashlib.sha256("\n".join(made_by).encode()).hexdigest()
 
 
 class _Unknown(Exception):
-    """Settings name what may change without being noticed: a module of one's own, a folder of too many files."""
+    """Settings name what may change unnoticed: a package that is not `SETTLED`, a folder of too many files."""
 
 
 def _states(value: Any) -> Iterator[list[str]]:
     """The state of each file and folder that a text in `value` is the path of. Raises `_Unknown`."""
     if isinstance(value, Mapping):
-        if str(value.get("target", PROJECT[0])).partition(".")[0] not in (*PROJECT, *LIBRARIES):
+        if str(value.get("target", PROJECT[0])).partition(".")[0] not in SETTLED:
             raise _Unknown
         for item in value.values():
             yield from _states(item)

@@ -46,6 +46,7 @@ def _start(arguments: Arguments, words: list[str]) -> int:
 
 def _go(arguments: Arguments, words: list[str]) -> int:
     # Needs packages whose absence the doctor has reported by now.
+    from lun.check.verdict import check
     from lun.run.required_files import require_files
     from lun.run.restarts import going_on
     from lun.run.settings import as_yaml, look_at_settings
@@ -62,7 +63,8 @@ def _go(arguments: Arguments, words: list[str]) -> int:
         fault_report.show(faults, "warning")
         return 0
     if arguments.check:
-        return _check(settings, faults, arguments, resumed=resume is not None)
+        check(settings, faults, arguments.time_limit is not None, resumed=resume is not None)
+        return 0
     if faults:
         error = ExceptionGroup("faults in the configuration", faults)
         _show_what_is_known(settings, arguments, error)
@@ -94,27 +96,6 @@ def _instead_of_training(session: Session, words: list[str]) -> int:
         if code := probe(session):
             return code
     session.say_how_to_train([word for word in words if word != "--probe"])
-    return 0
-
-
-def _check(settings: Settings, faults: list[Fault], arguments: Arguments, resumed: bool) -> int:
-    """Judge the settings alone: what they name and this machine lacks is a note. Raises the other faults."""
-    from lun.config.suggestions import raise_all
-    from lun.run.missing_here import is_lacking, unchecked
-    from lun.run.required_files import missing_files
-
-    if all(map(is_lacking, faults)):
-        settings.say_notes()
-        files = missing_files(settings.config, resumed)
-        from lun.run.construction import judge  # torch
-
-        faults = [*faults, *judge(settings, arguments.time_limit is not None, resumed)]
-    else:
-        files = []
-    notes = [unchecked(fault) for fault in faults if is_lacking(fault)] + files
-    fault_report.show(list({str(note): note for note in notes}.values()), "note")
-    raise_all([fault for fault in faults if not is_lacking(fault)])
-    print("the configuration has no faults")
     return 0
 
 

@@ -260,6 +260,7 @@ COVERED_BY = {
     "lun.run.build_model": "tests/integration/test_cache.py",
     "lun.run.caches_alone": "tests/integration/test_cache.py",
     "lun.run.construction": "tests/integration/test_settings_alone.py",
+    "lun.check.construction_faults": "tests/integration/test_settings_alone.py",
     "lun.run.defaults": "tests/unit/lun/run/test_settings.py",
     "lun.run.fill_caches": "tests/integration/test_cache.py",
     "lun.plan.fixed_memory": "tests/unit/lun/plan/test_plan.py",

@@ -38,7 +38,7 @@ LAYERS: list[list[str]] = [
     ["lun.weights"],
     ["lun.new", "lun.probe"],
     ["lun.memory"],
-    ["lun.plan"],
+    ["lun.check", "lun.plan"],
     ["lun.run"],
     ["lun.cli"],
     ["lun.console"],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,14 @@ def test_an_answer_comes_back_as_it_was(answer: Any) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"target": "mydit.Dit"}, {"params": [{"target": "mydit.Dit"}]}, {"value": object()}, {"value": {1, 2}}],
-    ids=["a module of one's own", "one within", "an object", "a set"],
+    [
+        {"target": "bitsandbytes.optim.AdamW8bit"},
+        {"target": "mydit.Dit"},
+        {"params": [{"target": "mydit.Dit"}]},
+        {"value": object()},
+        {"value": {1, 2}},
+    ],
+    ids=["what asks a device", "a module of one's own", "one within", "an object", "a set"],
 )
 def test_nothing_is_kept_of_what_may_change_unnoticed(settings: Any, cache: Path) -> None:
     asked = Asked()
@@ -106,6 +113,17 @@ def test_a_version_follows_the_programs_own_modules(tmp_path: Path, monkeypatch:
     before = module.versions.__wrapped__()
     assert module.versions.__wrapped__() == before
     (tmp_path / "ldm" / "one.py").write_text("a = 10")
+    assert module.versions.__wrapped__() != before
+
+
+def test_a_version_changes_with_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    monkeypatch.setattr(sys, "path", [str(installed), str(tmp_path)])
+    before = module.versions.__wrapped__()
+    (tmp_path / "beside").touch()
+    assert module.versions.__wrapped__() == before
+    os.utime(installed, ns=(0, 0))
     assert module.versions.__wrapped__() != before
 
 

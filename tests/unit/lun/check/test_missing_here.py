@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ldm.errors import Fault
-from lun.run.missing_here import can_be_left_out, is_lacking, places_of_lacking, unchecked, without
+from lun.check.missing_here import can_be_left_out, is_lacking, places_of_lacking, unchecked, without
 
 EIGHT_BIT = {"target": "bitsandbytes.optim.AdamW8bit"}
 MODEL_OPTIMIZER = ("model", "params", "optimizer_config")
