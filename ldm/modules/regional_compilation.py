@@ -1,4 +1,7 @@
-"""Regional compilation: blocks of a network compiled by torch.compile, each by itself, for the passes that learn."""
+"""Regional compilation: blocks of a network compiled by torch.compile, each by itself, for the passes that learn.
+
+For CUDA graphs of one size a network is one block: what the host does around each of many takes longer than they save.
+"""
 
 import atexit
 import importlib.util
@@ -32,21 +35,22 @@ def compile_blocks(
     cuda_graphs: bool = False,
     backend: str = "inductor",
 ) -> int:
-    """Compile the blocks of the networks in `model` that name the classes of these; returns how many there are.
+    """Compile the blocks of the networks in `model` that name the classes of these; returns how many graphs there are.
 
     Where gradients are recorded a block runs as compiled, in both passes of gradient checkpointing; samples, validation
     and previews, whose sizes are their own, run as they are written. Blocks of one shape share a graph. Names of
     modules and tensors stay, as do hooks around a block; adapters within it are part of its graph.
 
     dynamic                   sizes of pictures and batches are symbols: one graph serves them all. Without, each size
-                              has its own
+                              has its own, and for CUDA graphs each network as a whole is one: with symbols Inductor
+                              writes code for blocks, but not for all of a UNet (torch 2.13)
     activation_memory_budget  share of a block's activations, 0 to 1, that is kept for the backward pass; the others
                               are computed again there, cheapest first
-    cuda_graphs               a GPU replays the kernels of a block's pass as one; each step then has to begin with
+    cuda_graphs               a GPU replays the kernels of a graph's pass as one; each step then has to begin with
                               `torch.compiler.cudagraph_mark_step_begin`, since it is made of many graphs
     Raises `Fault` CFG08 where no network names its blocks.
     """
-    blocks = list(repeated_blocks(model))
+    blocks = list(networks_with_blocks(model) if cuda_graphs and not dynamic else repeated_blocks(model))
     if not blocks:
         raise no_blocks(type(model).__name__)
     keep_every_graph()
@@ -60,9 +64,14 @@ def compile_blocks(
 
 def repeated_blocks(model: nn.Module) -> Iterator[nn.Module]:
     """The blocks of the networks in `model` that name the classes of these: what is called and compiled as a whole."""
-    for network in model.modules():
-        kinds: tuple[type[nn.Module], ...] = getattr(network, "repeated_blocks", ())
+    for network in networks_with_blocks(model):
+        kinds: Any = network.repeated_blocks
         yield from (module for module in network.modules() if isinstance(module, kinds))
+
+
+def networks_with_blocks(model: nn.Module) -> Iterator[nn.Module]:
+    """The networks in `model`, itself included, that name the classes of their blocks in `repeated_blocks`."""
+    return (network for network in model.modules() if hasattr(network, "repeated_blocks"))
 
 
 def no_blocks(name: str) -> Fault:

@@ -1,6 +1,6 @@
 """How many launches compiled blocks save: those in the code that Inductor writes, against the blocks as written.
 
-With CUDA graphs a pass of a block is one launch, after one that copies what it is given to where the graph reads it.
+With CUDA graphs a pass of a block, or of the network, is one launch, after one that copies what it is given.
 """
 
 import re
@@ -30,19 +30,32 @@ NO_KERNEL = (
     "alias",
     "_unsafe_view",
 )
-CALLS = re.compile(
-    r"^ +(?:\w+ = )?(?:cpp_fused\w*|triton_\w*\.run|extern_kernels\.\w+|torch\.ops\.[\w.]+)\(", re.MULTILINE
-)
-"""Lines of Inductor's Python that launch something: its own kernels, and those of libraries."""
+CALL = r"^ +(?:\w+ = )?(?:{})\("
+GENERATED = re.compile(CALL.format(r"cpp_fused\w*|triton_\w*\.run"), re.MULTILINE)
+LIBRARIES = re.compile(CALL.format(r"extern_kernels\.\w+|torch\.ops\.[\w.]+"), re.MULTILINE)
+"""Lines of Inductor's Python that launch something: a kernel of its own, or one of a library."""
 REPLAYED = 4
-"""Launches of a block in a step of CUDA graphs, forward and backward."""
+"""Launches of a block, or of the network, in a step of CUDA graphs, forward and backward."""
+
+
+class Calls(NamedTuple):
+    """Launches in code that Inductor wrote: of its own kernels, and of libraries'."""
+
+    generated: int = 0
+    libraries: int = 0
+
+    def plus(self, other: "Calls", times: int = 1) -> "Calls":
+        return Calls(*(one + times * another for one, another in zip(self, other, strict=True)))
 
 
 class Saved(NamedTuple):
-    """Launches of a step that compiled blocks save, as they are and replayed as CUDA graphs."""
+    """Launches of a step that compiled blocks save, as they are, as CUDA graphs, and as one of the whole network; what
+    is left within the first."""
 
     compiled: int
     replayed: int
+    whole: int
+    within: Calls
 
 
 def computes(func: Any) -> bool:
@@ -66,7 +79,7 @@ class Written:
     """A backend of torch.compile: Inductor's, which counts the launches in what it wrote each time that runs."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.calls = Calls()
         self.__name__ = "counted_inductor"
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -78,10 +91,11 @@ class Written:
         from torch._inductor.compile_fx import compile_fx_inner
 
         made = compile_fx_inner(graph, inputs, **settings)
-        called, launches = made.current_callable, len(CALLS.findall(made.source_code.partition("def call(")[2]))
+        called, code = made.current_callable, made.source_code.partition("def call(")[2]
+        calls = Calls(len(GENERATED.findall(code)), len(LIBRARIES.findall(code)))
 
         def counted(*arguments: Any) -> Any:
-            self.count += launches
+            self.calls = self.calls.plus(calls)
             return called(*arguments)
 
         made.current_callable = counted
@@ -106,25 +120,37 @@ def saved(model: Path, recipe: Recipe) -> Saved:
     from ldm.modules.regional_compilation import compile_blocks
 
     network = UNet(ckpt_path=str(model)).train()
-    kinds: dict[str, list[nn.Module]] = {}
     given = inputs(network, recipe)
+    network_passes = operations_of(passes(network, *whole(recipe)))
+    kinds: dict[str, list[nn.Module]] = {}
     for block in given:
         kinds.setdefault(str([(name, type(part)) for name, part in block.named_modules()]), []).append(block)
-    compiled = replayed = 0
+    written, within = 0, Calls()
     without_cache = functorch_config.patch(enable_autograd_cache=False)  # what it holds goes by no backend
     with without_cache, patch("torch._inductor.async_compile.AsyncCompile.cpp_pybinding", lambda *_: lambda *_: None):
         for blocks in kinds.values():
             act = passes(blocks[0], *given[blocks[0]])
-            with Operations() as operations:
-                act()
+            written += len(blocks) * operations_of(act)
             backend = Written()
             compile_blocks(One(blocks[0]), backend=backend)  # type: ignore[arg-type]  # a backend may be a callable
             act()
-            backend.count = 0
+            backend.calls = Calls()
             act()
-            compiled += len(blocks) * (operations.count - backend.count)
-            replayed += len(blocks) * (operations.count - REPLAYED)
-    return Saved(compiled, replayed)
+            within = within.plus(backend.calls, len(blocks))
+    return Saved(written - sum(within), written - len(given) * REPLAYED, network_passes - REPLAYED, within)
+
+
+def operations_of(act: Callable[[], object]) -> int:
+    with Operations() as operations:
+        act()
+    return operations.count
+
+
+def whole(recipe: Recipe) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the network gets: (arguments, keyword arguments)."""
+    x = torch.randn(recipe.batch, 4, recipe.size // 8, recipe.size // 8)
+    context = Conditioning(context=torch.randn(recipe.batch, 77, recipe.context))
+    return (x, torch.ones(recipe.batch).long(), context), {}
 
 
 def inputs(network: UNet, recipe: Recipe) -> dict[nn.Module, tuple[Any, Any]]:
@@ -136,9 +162,8 @@ def inputs(network: UNet, recipe: Recipe) -> dict[nn.Module, tuple[Any, Any]]:
 
     blocks = [module for module in network.modules() if isinstance(module, network.repeated_blocks)]
     hooks = [block.register_forward_pre_hook(note, with_kwargs=True) for block in blocks]
-    x = torch.randn(recipe.batch, 4, recipe.size // 8, recipe.size // 8)
-    context = Conditioning(context=torch.randn(recipe.batch, 77, recipe.context))
-    network(x, torch.ones(recipe.batch).long(), context)
+    args, kwargs = whole(recipe)
+    network(*args, **kwargs)
     for hook in hooks:
         hook.remove()
     return given

@@ -6,7 +6,8 @@ On a device that is none (`support.pretend_device`): tensors of the CPU that kno
 computes on them is one launch, whatever kernels it takes; views, allocations and reads are none. The network has the
 686 tensors and all operations of Stable Diffusion 1.x with 32 channels, in fp32, with AdamW as each chooses it on CUDA:
 the script's `foreach`, the program's fused. Without averaged weights, which the program keeps beside the device.
-Of compiled blocks the calls in Inductor's code are counted, of its kernels and of libraries.
+Of compiled blocks the calls in Inductor's code are counted, of its kernels and of libraries. With CUDA graphs a
+block, or the network, is one launch a pass, and one that copies what it is given.
 """
 
 import without_deepspeed  # isort: skip  # noqa: F401
@@ -21,17 +22,18 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from compiled_counts import computes, saved
+from compiled_counts import Saved, computes, saved
 from lightning.pytorch import Callback
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.strategies import SingleDeviceStrategy
-from measurements import SCRIPT
+from measurements import GRAPHS, SCRIPT
 from program import ROOT
 from race import OURS
 from report import Row, present
 from small_model import Recipe
 from step import Field
 from support.pretend_device import DEVICE, Built, PretendDevice, There
+from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from ldm.lightning_classes import as_lightning
@@ -43,7 +45,6 @@ from lun.run.session import Session
 from lun.run.settings import look_at_settings
 
 aten = torch.ops.aten
-WAYS = {"compiled": "compile", "replayed": "compile, CUDA graphs"}
 READ = ("_local_scalar_dense", "is_nonzero")
 
 
@@ -90,10 +91,27 @@ def as_cuda() -> Iterator[None]:
         stack.enter_context(patch("torch.nn.utils.clip_grad._has_foreach_support", lambda *_: True))
         stack.enter_context(patch("torch.optim.optimizer._get_fused_kernels_supported_devices", lambda: [DEVICE.type]))
         stack.enter_context(patch("lun.callbacks.divergence.READ_LATE", (DEVICE.type,), create=True))
+        stack.enter_context(patch("torch.nn.functional.scaled_dot_product_attention", attention))
         # autocast, which nothing here is under, knows no such device
         stack.enter_context(patch.object(torch, "is_autocast_enabled", lambda *_: False))
         stack.enter_context(patch.object(torch, "autocast", lambda *_, **__: nullcontext()))
         yield
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch's attention as one launch a pass, as on CUDA; of a device that it does not know it makes ten."""
+    given = {"dropout_p": dropout_p, "is_causal": is_causal, "attn_mask": attn_mask, "scale": scale}
+    result: Tensor = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, **given)[0]
+    return result
 
 
 def steps_of(act: Callable[[], object], device: CountingDevice, steps: int) -> Tally:
@@ -162,7 +180,7 @@ def measure(recipe: Recipe, steps: int, compiled: bool = False) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         field = Field(Path(folder), recipe)
         found = {SCRIPT: of_script(field, steps), OURS: of_program(field, steps)}
-        less = saved(field.model, recipe)._asdict() if compiled else {}
+        less = saved(field.model, recipe) if compiled else None
     script = found[SCRIPT]
     rows = [
         Row(
@@ -178,9 +196,23 @@ def measure(recipe: Recipe, steps: int, compiled: bool = False) -> list[Row]:
         )
         for name, tally in found.items()
     ]
-    for what, launches in less.items():
-        left = found[OURS].launches - launches
-        rows.append(Row(f"{OURS}, {WAYS[what]}", left, "launches", {"over the script": left / script.launches}))
+    return rows if less is None else [*rows, *compiled_rows(less, found[OURS].launches, script.launches)]
+
+
+def compiled_rows(less: Saved, written: float, script: float) -> list[Row]:
+    """Launches of a step with compiled blocks and with CUDA graphs; `written` without, `script` of the script."""
+    kernels = {
+        "of Inductor": less.within.generated,
+        "of Inductor, over the script": less.within.generated / script,
+        "of libraries in blocks": less.within.libraries,
+    }
+    blocks = f"{OURS}, compile"
+    ways = {blocks: less.compiled, GRAPHS[0]: less.replayed, GRAPHS[1]: less.whole}
+    rows = []
+    for name, fewer in ways.items():
+        left = written - fewer
+        beside = {"over the script": left / script, **(kernels if name == blocks else {})}
+        rows.append(Row(name, left, "launches", beside))
     return rows
 
 

@@ -33,8 +33,9 @@ class CompiledBlocks(Callback):
                               are computed again there, cheapest first. For networks without gradient checkpointing,
                               which keeps none within a block
     cuda_graphs               replay a block's kernels as one launch, for steps of 1 to 4 pictures, in which a GPU waits
-                              for launches. Each size of pictures has its own graphs, which keep memory. For one CUDA
-                              or ROCm device, windows of one micro-batch, and no gradient checkpointing
+                              for launches; with `dynamic: false` all of the network's, which is compiled as a whole.
+                              Each size of pictures has its own graphs, which keep memory. For one CUDA or ROCm
+                              device, windows of one micro-batch, and no gradient checkpointing
     """
 
     def __init__(self, dynamic: bool = True, activation_memory_budget: float = 1.0, cuda_graphs: bool = False) -> None:
@@ -77,12 +78,13 @@ class CompiledBlocks(Callback):
         """Raises `Fault` CFG08 for a model whose networks name no blocks."""
         keep_compiled()
         count = compile_blocks(pl_module, self.dynamic, self.activation_memory_budget, self.cuda_graphs)
-        log.info("note: %d blocks are compiled in the first step, which takes minutes where none are kept yet", count)
+        what = "the network is" if self.cuda_graphs and not self.dynamic else f"{count} blocks are"
+        log.info("note: %s compiled in the first step, which takes minutes where nothing is kept yet", what)
         if pl_module.device.type == "cpu":
             log.info("note: on a CPU compiled blocks are no faster than blocks as written")
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Without this mark each block would begin a step of its own, and write over what others keep for this one."""
+        """Without this mark each graph would begin a step of its own, and write over what others keep for this one."""
         if self.cuda_graphs:
             torch.compiler.cudagraph_mark_step_begin()
 

@@ -34,15 +34,20 @@ def gradients(network: nn.Module, batch: int, height: int, width: int) -> dict[s
     return {"loss": loss.detach(), **{name: gradient.clone() for name, gradient in found.items()}}
 
 
-@pytest.fixture(scope="module")
-def adapted() -> UNet:
-    """With adapters, dropout, and activations computed twice: all that a block may have."""
+def adapted_unet(**settings: Any) -> UNet:
+    """Of one level, with adapters."""
     torch.manual_seed(0)
     one = {"block_out_channels": [8], "down_block_types": ["CrossAttnDownBlock2D"]}
     shape = SHAPE | one | {"up_block_types": ["CrossAttnUpBlock2D"]}
-    unet = UNet(from_scratch=True, gradient_checkpointing=True, dropout=0.2, **shape).train()
+    unet = UNet(from_scratch=True, **settings, **shape).train()
     adapt({"unet": unet}, "unet.*attn1.*", "unet.*conv1")
     return unet
+
+
+@pytest.fixture(scope="module")
+def adapted() -> UNet:
+    """With adapters, dropout, and activations computed twice: all that a block may have."""
+    return adapted_unet(gradient_checkpointing=True, dropout=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,23 @@ def test_one_compilation_for_each_shape_of_block_serves_pictures_of_every_size(
         assert differences(gradients(network, *shape), expected) == []
         counts.append(graphs_compiled() - began)
     assert counts == [3, 0, 0]
+
+
+def test_for_cuda_graphs_of_single_sizes_a_network_is_one_graph_for_each_of_them() -> None:
+    network = adapted_unet()
+    names, sizes = list(network.state_dict()), SHAPES[:2]
+    before = [gradients(network, *shape) for shape in sizes]
+    torch._dynamo.reset()
+    given = nn.ModuleDict({"unet": network})
+    assert compile_blocks(given, dynamic=False, cuda_graphs=True, backend="eager") == 1
+    counts = []
+    for shape, expected in zip((*sizes, sizes[0]), (*before, before[0]), strict=True):
+        began = graphs_compiled()
+        assert differences(gradients(network, *shape), expected) == []
+        counts.append(graphs_compiled() - began)
+    torch._dynamo.reset()
+    assert counts == [1, 1, 0]
+    assert list(network.state_dict()) == names
 
 
 def test_blocks_of_stable_diffusion_3_learn_the_same() -> None:
