@@ -118,12 +118,14 @@ def of(samples: Samples, *subjects: str) -> Samples:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_combinations_that_were_never_seen_are_drawn_right(trained: Path, checks: ModuleType) -> None:
     background, subject = checks.judge(checks.newest_samples(trained))
     assert background >= 23 and subject >= 20
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_combinations_that_were_never_seen_are_drawn_right_by_rectified_flow(demo: Path, checks: ModuleType) -> None:
     assert run(["--base", "configs/demo/emoji-flow.yaml", "-t", "-l", str(demo)]) == 0
     background, subject = checks.judge(checks.newest_samples(newest_run(demo)))
@@ -131,6 +133,7 @@ def test_combinations_that_were_never_seen_are_drawn_right_by_rectified_flow(dem
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_lora_of_rank_4_teaches_two_emoji_and_leaves_those_that_the_model_knew(
     trained: Path, demo: Path, tmp_path: Path, checks: ModuleType
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_lora_of_rank_4_teaches_two_emoji_and_leaves_those_that_the_model_knew
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_textual_inversion_finds_the_vector_of_what_the_model_can_draw(
     trained: Path, demo: Path, checks: ModuleType
 ) -> None:
