@@ -222,6 +222,17 @@ def to_nowhere() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def on_one_core() -> Iterator[None]:
+    """For this thread and those that it starts."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def measure_one(tensors: int, rounds: int, steps: int = EVERY) -> list[Row]:
     """The raw loop, and what the others take beyond it, with one number of parameter tensors."""
     global TURNS
@@ -266,9 +277,10 @@ def main() -> None:
     told = asked.parse_args()
     warnings.simplefilter("ignore")
     ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
-    present("overhead", measure(told.tensors, told.turns), told.json)
+    with on_one_core():
+        rows = measure(told.tensors, told.turns)
+    present("overhead", rows, told.json)
 
 
 if __name__ == "__main__":
