@@ -33,6 +33,7 @@ def compile_blocks(
     dynamic: bool = True,
     activation_memory_budget: float = 1.0,
     cuda_graphs: bool = False,
+    convolutions: bool = True,
     backend: str = "inductor",
 ) -> int:
     """Compile the blocks of the networks in `model` that name the classes of these; returns how many graphs there are.
@@ -48,11 +49,14 @@ def compile_blocks(
                               are computed again there, cheapest first
     cuda_graphs               a GPU replays the kernels of a graph's pass as one; each step then has to begin with
                               `torch.compiler.cudagraph_mark_step_begin`, since it is made of many graphs
+    convolutions              whether blocks that hold any are compiled, too
     Raises `Fault` CFG08 where no network names its blocks.
     """
     blocks = list(networks_with_blocks(model) if cuda_graphs and not dynamic else repeated_blocks(model))
     if not blocks:
         raise no_blocks(type(model).__name__)
+    if not convolutions:
+        blocks = [block for block in blocks if not any(isinstance(part, nn.Conv2d) for part in block.modules())]
     keep_every_graph()
     keep_activations(activation_memory_budget)
     options = _options(cuda_graphs) if backend == "inductor" else None

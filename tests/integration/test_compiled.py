@@ -4,13 +4,14 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from support.compiled_graphs import graphs_compiled
 from support.equality import differences, final_state
 from support.runs import newest_run
-from torch import Tensor
+from torch import Tensor, nn
 
 import lun.callbacks.compute.compiled_blocks as callback
 from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks
@@ -103,8 +104,15 @@ def test_a_run_that_goes_on_without_compiled_blocks_ends_as_one_that_never_had_t
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_inductor_computes_the_weights_of_a_run_without_it(lun: Lun, own_code: None, tmp_path: Path) -> None:
-    """What is compiled lies in the program's cache."""
+def test_inductor_computes_the_weights_of_a_run_without_it(
+    lun: Lun, own_code: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compiled lies in the program's cache. Blocks with convolutions are compiled as on a GPU."""
+
+    def all_blocks(model: nn.Module, *settings: Any) -> int:
+        return compile_blocks(model, *settings[:-1])
+
+    monkeypatch.setattr(callback, "compile_blocks", all_blocks)
     written, run = both(lun, tmp_path / "logs", [COMPILED, WRITTEN, COMPILED], *SMALL)
     assert any(Path(os.environ["LUN_CACHE"], "inductor").rglob("*.so"))
     wanted: dict[str, Tensor] = final_state(written)["state_dict"]

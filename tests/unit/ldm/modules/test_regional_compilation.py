@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers.models.attention import BasicTransformerBlock
 from support.compiled_graphs import graphs_compiled
 from support.equality import differences
 from support.sd3 import tiny_mmdit, told
@@ -17,7 +18,13 @@ from torch._inductor import codecache
 from ldm.diffusion.conditioning import Conditioning
 from ldm.errors import Fault
 from ldm.modules.networks.unet import UNet
-from ldm.modules.regional_compilation import INDUCTOR_CACHE, compile_blocks, keep_compiled, require_compiler
+from ldm.modules.regional_compilation import (
+    INDUCTOR_CACHE,
+    compile_blocks,
+    keep_compiled,
+    repeated_blocks,
+    require_compiler,
+)
 from ldm.torch_internals import inductors_own_folder, keep_activations
 
 SHAPES = ((2, 4, 4), (3, 4, 6), (2, 8, 4))
@@ -87,6 +94,15 @@ def test_for_cuda_graphs_of_single_sizes_a_network_is_one_graph_for_each_of_them
     torch._dynamo.reset()
     assert counts == [1, 1, 0]
     assert list(network.state_dict()) == names
+
+
+def test_blocks_with_convolutions_can_be_left_as_they_are_written() -> None:
+    network = adapted_unet()
+    every = {type(block) for block in repeated_blocks(network)}
+    count = compile_blocks(network, convolutions=False, backend="eager")
+    taken = [block for block in repeated_blocks(network) if "forward" in vars(block)]
+    assert count == len(taken) > 0
+    assert {type(block) for block in taken} == {BasicTransformerBlock} < every
 
 
 def test_blocks_of_stable_diffusion_3_learn_the_same() -> None:

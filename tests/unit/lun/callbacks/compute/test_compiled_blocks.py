@@ -9,6 +9,7 @@ from support.models import tiny_model
 
 from ldm.errors import Fault
 from ldm.models.autoencoder import AutoencoderKL
+from lun.callbacks.compute import compiled_blocks
 from lun.callbacks.compute.compiled_blocks import REFUSED, CompiledBlocks
 from lun.strategies.combinations import TABLE
 
@@ -74,6 +75,19 @@ def test_cuda_graphs_take_steps_of_one_micro_batch(wanted: bool) -> None:
         return callback.require_whole_steps(several, model, [])
     with pytest.raises(Fault, match="windows of 2"):
         callback.require_whole_steps(several, model, [])
+
+
+@pytest.mark.parametrize(("device", "compiled"), [("cpu", False), ("cuda", True)])
+def test_on_a_cpu_blocks_with_convolutions_stay_as_they_are_written(
+    device: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(compiled_blocks, "keep_compiled", lambda: None)
+    monkeypatch.setattr(compiled_blocks, "compile_blocks", lambda *given: asked.append(given[-1]) or 1)
+    unused: Any = None
+    model: Any = SimpleNamespace(device=torch.device(device))
+    CompiledBlocks().on_fit_start(unused, model)
+    assert asked == [compiled]
 
 
 @pytest.mark.parametrize("wanted", [False, True])
