@@ -271,7 +271,7 @@ def measure(numbers: list[int], rounds: int, steps: int = EVERY) -> list[Row]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--turns", type=int, default=30)
+    asked.add_argument("--turns", type=int, default=30, help="of each loop, 2 or more")
     asked.add_argument("--tensors", type=int, nargs="+", default=[8, 212])
     asked.add_argument("--json", type=Path)
     told = asked.parse_args()

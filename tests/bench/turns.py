@@ -25,8 +25,8 @@ class Turns:
     """Whose turn it is, and what each took. A loop in a thread of its own waits for its turns by `begin`.
 
     plain, others  names of loops; between two turns of others there is one of the plain loop
-    rounds         in which each of the others has a turn. One more before warms up; in one after, which is not timed,
-                   calls of functions are counted: they are the same whatever the machine does
+    rounds         in which each of the others has a turn, 2 or more. One more before warms up; in one after, which is
+                   not timed, calls of functions are counted: they are the same whatever the machine does
     steps          of a turn
     """
 
