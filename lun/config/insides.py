@@ -65,6 +65,7 @@ INSIDES: Mapping[str, Instead] = {
             "lun.probe.meter.ProbeMeter",
             "lun.report.renewal.RunPage",
             "lun.run.fill_caches.FillCaches",
+            "lun.run.lightning_trainer.CollectOnceBuilt",
             "lun.run_dir.latest.LinkLatest",
         ),
         _EVERY_RUN,

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
 from ldm.lightning_classes import as_lightning
+from lun.console.collecting import collect_from_here
 from lun.run.resolved import ResolvedRun
 
 
@@ -19,6 +20,13 @@ class ProgramTrainer(Trainer):
     def callback_metrics(self) -> dict[str, Tensor]:
         latest: Callable[[], dict[str, Tensor]] = getattr(self.lightning_module, "latest_metrics", dict)
         return super().callback_metrics | latest()
+
+
+class CollectOnceBuilt(Callback):
+    """Lets Python look for garbage again once networks and optimizers, and what they import, are there."""
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        collect_from_here()
 
 
 def build_trainer(
@@ -43,6 +51,7 @@ def build_trainer(
     callbacks = [as_lightning(callback) for callback in callbacks]
     if resolved.execution.settings.get("enable_progress_bar") is False:
         callbacks = [callback for callback in callbacks if not isinstance(callback, ProgressBar)]
+    callbacks.append(CollectOnceBuilt())
     bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
     return ProgramTrainer(
         **settings, callbacks=callbacks, logger=loggers or False, enable_progress_bar=bar, default_root_dir=str(run)

@@ -24,7 +24,6 @@ from lun.callbacks.unmet_words import UnmetWords
 from lun.checkpoints.atomic import clean_leftovers
 from lun.cli.arguments import Arguments
 from lun.console import log as console
-from lun.console.collecting import collect_from_here
 from lun.data.index.looked_once import share_looks
 from lun.data.module import DataModuleFromConfig
 from lun.data.overlap import warn_of_overlap
@@ -184,7 +183,6 @@ class Session:
         if trainer.is_global_zero:
             self.write_down(run, started)
             log_settings(trainer.loggers, self.settings.config)
-        collect_from_here()
         return FitOutcome(run, started, stops, self.model, trainer, self.run.window).of(
             lambda: trainer.fit(
                 as_lightning(self.model),

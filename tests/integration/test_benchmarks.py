@@ -208,7 +208,7 @@ LINE_OF_PROGRESS = 2
 
 def test_launches_bytes_and_reads_of_both_are_counted(bench: Import) -> None:
     script, ours = bench("counts").measure(bench("small_model").Recipe(width=32, size=32, batch=1, context=32), 1)
-    assert 2000 < ours.value <= script.value + LINE_OF_PROGRESS and script.value < 3000
+    assert 1800 < ours.value <= script.value + LINE_OF_PROGRESS and script.value < 3000
     assert script.beside["waits of the host"] == 4 and ours.beside["waits of the host"] == 0
     assert ours.beside["MiB allocated"] < script.beside["MiB allocated"]
 
