@@ -4,9 +4,10 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: bash scripts/bench.sh [cpu|gpu] [FOLDER] [--against REV] [--only NAME ...] [--publish]
+usage: bash scripts/bench.sh [cpu|compiled|gpu] [FOLDER] [--against REV] [--only NAME ...] [--publish]
 
   cpu             start, step, growing work, data, ranks: what two cores show (the default; 10 minutes on a quiet machine)
+  compiled        the compiled step on a CPU, of which minutes go into compiling
   gpu             images a second, strategies and precisions on one GPU
   --against REV   the same of another commit, in turn in the same run; the page shows both
   --only NAME     these measurements alone (tests/bench/measurements.py names them); others keep their numbers

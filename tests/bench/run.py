@@ -102,7 +102,7 @@ def measure(
 
 def main(argv: Sequence[str] | None = None) -> int:
     asked = argparse.ArgumentParser(prog="bench.sh")
-    asked.add_argument("kind", nargs="?", choices=("cpu", "gpu"), default="cpu")
+    asked.add_argument("kind", nargs="?", choices=("cpu", "compiled", "gpu"), default="cpu")
     asked.add_argument("folder", nargs="?", type=Path, default=ROOT / "logs/bench")
     asked.add_argument("--against", metavar="REV", help="measure the same of another commit, in turn, and show both")
     asked.add_argument("--only", nargs="+", choices=[one.name for one in MEASUREMENTS], help="these alone")
