@@ -11,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ldm.admission import LIBRARIES, OPTIMIZERS, PROJECT
+from ldm.admission import DRAWER, LIBRARIES, OPTIMIZERS, PROJECT
 from ldm.files.replacing import replace_text
 from ldm.place import cache_root, is_own, private_folder
 
 PROGRAM = Path(__file__).parents[1]
 SETTLED = tuple(package for package in (*PROJECT, *LIBRARIES) if package not in OPTIMIZERS)
-"""Packages whose objects are the same wherever this version of them is installed; optimizers' ask what a device has."""
+"""Packages whose objects are the same wherever this version of them is installed, but for a person's own modules in
+`DRAWER`; optimizers' ask what a device has."""
 INSTALLED = ("site-packages", "dist-packages")
 FOLDER = "answers"
 MOST_FILES = 1000
@@ -74,7 +75,8 @@ class _Unknown(Exception):
 def _states(value: Any) -> Iterator[list[str]]:
     """The state of each file and folder that a text in `value` is the path of. Raises `_Unknown`."""
     if isinstance(value, Mapping):
-        if str(value.get("target", PROJECT[0])).partition(".")[0] not in SETTLED:
+        target = str(value.get("target", PROJECT[0]))
+        if target.partition(".")[0] not in SETTLED or f"{target}.".startswith(f"{DRAWER}."):
             raise _Unknown
         for item in value.values():
             yield from _states(item)
@@ -86,12 +88,12 @@ def _states(value: Any) -> Iterator[list[str]]:
 
 
 def _state(path: Path) -> list[str]:
-    path = path.expanduser()
     try:
+        path = path.expanduser()
         if path.is_dir():
             return sorted(_files(path, most=MOST_FILES))
         found = path.stat()
-    except (OSError, ValueError):  # no path
+    except (OSError, ValueError, RuntimeError):  # no path, or that of a user who is not there
         return []
     return [f"{path} {found.st_size} {found.st_mtime_ns}"]
 

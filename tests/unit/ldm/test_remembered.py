@@ -51,11 +51,12 @@ def test_an_answer_comes_back_as_it_was(answer: Any) -> None:
     [
         {"target": "bitsandbytes.optim.AdamW8bit"},
         {"target": "mydit.Dit"},
+        {"target": "lun.local.networks.Mine"},
         {"params": [{"target": "mydit.Dit"}]},
         {"value": object()},
         {"value": {1, 2}},
     ],
-    ids=["what asks a device", "a module of one's own", "one within", "an object", "a set"],
+    ids=["what asks a device", "a package of one's own", "a module in the drawer", "one within", "an object", "a set"],
 )
 def test_nothing_is_kept_of_what_may_change_unnoticed(settings: Any, cache: Path) -> None:
     asked = Asked()
@@ -90,6 +91,12 @@ def test_a_file_or_folder_that_settings_name_counts_as_it_is_now(change: Callabl
     assert [remembered("any", {"version": named}, asked) for _ in range(2)] == [1, 1]
     change(tmp_path)
     assert remembered("any", {"version": named}, asked) == 2
+
+
+@pytest.mark.parametrize("text", ["~nobody-of-this-name/x", "a\0b", "x" * 5000, ""])
+def test_a_text_that_is_no_path_is_a_setting_like_another(text: str) -> None:
+    asked = Asked()
+    assert [remembered("any", {"value": text}, asked) for _ in range(2)] == [1, 1]
 
 
 def test_a_folder_of_too_many_files_is_not_looked_through(tmp_path: Path) -> None:
