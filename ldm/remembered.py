@@ -14,6 +14,7 @@ from typing import Any
 from ldm.admission import DRAWER, LIBRARIES, OPTIMIZERS, PROJECT
 from ldm.files.replacing import replace_text
 from ldm.place import cache_root, is_own, private_folder
+from ldm.plain import read_json
 
 PROGRAM = Path(__file__).parents[1]
 SETTLED = tuple(package for package in (*PROJECT, *LIBRARIES) if package not in OPTIMIZERS)
@@ -45,7 +46,7 @@ def remembered(question: str, settings: Any, find: Callable[[], Any]) -> Any:
     path = cache_root() / FOLDER / f"{question}-{asked[:20]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         if private_folder(path.parent) and is_own(os.lstat(path), stat.S_ISREG):
-            kept = json.loads(path.read_text("utf-8"))
+            kept = read_json(path)
             if (kept["asked"], kept["versions"]) == (asked, versions()):
                 return kept["answer"]
     answer = find()

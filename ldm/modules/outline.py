@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ldm.admission import get_obj_from_str
+from ldm.admission import admitted
 from ldm.torch_internals import entries_of
 
 Outline = dict[str, Any]
@@ -100,7 +100,7 @@ def _described_class(kind: type) -> dict[str, Any]:
 def _class(name: str, base: str, attributes: dict[str, Any]) -> type[nn.Module]:
     if not base.startswith(REAL):
         raise ValueError(f"{base} is no class of an outline")
-    kind: type[nn.Module] = get_obj_from_str(base)
+    kind: type[nn.Module] = admitted(base)
     values = {name: _untagged(value) for name, value in attributes.items()}
     return kind if kind.__name__ == name else type(name, (kind,), values)
 

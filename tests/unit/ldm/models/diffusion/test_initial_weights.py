@@ -100,11 +100,14 @@ def test_a_resumed_model_reads_no_weights() -> None:
     assert model.model is not None
 
 
-def test_networks_are_built_once_to_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_are_built_once_to_be_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LUN_CACHE", str(tmp_path / "cache"))
     model, built, build = tiny_model(), [], Part.build_on_meta
     monkeypatch.setattr(Part, "build_on_meta", lambda part: built.append(part.setting) or build(part))
     assert model.training_plan() is model.training_plan()
     assert len(built) == len(set(built)) == 3
+    tiny_model().training_plan()
+    assert len(built) == 3  # their shapes are kept
 
 
 def test_what_a_run_settles_is_in_the_plan_that_follows() -> None:
